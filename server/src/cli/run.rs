@@ -1,0 +1,186 @@
+//! `glassbox run -- COMMAND`: one command in a sandbox of its own.
+//!
+//! It has its own instance label and a temporary data directory, so that no server's sweep touches it and nothing of it
+//! stays.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use glassbox_shared::actor::{Actor, Role};
+use glassbox_shared::command::{CommandState, Interruption, KillCommand, RunCommand, signal_name};
+use glassbox_shared::session::{CreateSession, MemorySize, Profile};
+use tokio_util::sync::CancellationToken;
+
+use crate::command::Command;
+use crate::control::Principal;
+use crate::server::config::{Config, DEFAULT_IMAGE};
+use crate::server::data::DataDir;
+use crate::server::{self, Server};
+use crate::session::Session;
+
+/// Bytes read from the log at a time.
+const READ: usize = 64 * 1024;
+/// How long the last words of a killed or ended command may take.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+/// Exit code where the command's own cannot be known, as shells use it for a command that could not be run.
+const UNKNOWN: u8 = 125;
+
+/// Run one command in a sandbox of its own and remove the sandbox afterwards.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// `open` (root, writable system) or `hardened`.
+    #[arg(long, default_value = "open", value_parser = profile)]
+    profile: Profile,
+    /// The image.
+    #[arg(long, env = "GLASSBOX_IMAGE", default_value = DEFAULT_IMAGE)]
+    image: String,
+    /// Memory, for example 512m or 2g.
+    #[arg(long)]
+    memory: Option<String>,
+    /// The command and its arguments, after `--`.
+    #[arg(required = true, trailing_var_arg = true)]
+    command: Vec<String>,
+}
+
+fn profile(text: &str) -> Result<Profile, String> {
+    match text {
+        "open" => Ok(Profile::Open),
+        "hardened" => Ok(Profile::Hardened),
+        _ => Err("use open or hardened".into()),
+    }
+}
+
+/// Runs it; the exit code is the command's.
+pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let folder = tempfile::Builder::new().prefix("glassbox-run-").tempdir().context("a temporary folder could not be made")?;
+    let data = DataDir::open(folder.path())?;
+    let config = Config { data_dir: folder.path().to_owned(), image: arguments.image.clone(), ..Config::default() };
+    let runtime = server::connect(&config.image, data.instance())?;
+    let shutdown = CancellationToken::new();
+    let server = Server::start(config, data, runtime, shutdown.clone()).await?;
+    let outcome = in_sandbox(&server, arguments).await;
+    // The sandbox goes in every case; only then everything else.
+    let removed = server.sessions().end_all().await.map_err(anyhow::Error::new).context("the sandbox could not be removed");
+    shutdown.cancel();
+    server.stop().await;
+    let code = outcome?;
+    removed?;
+    Ok(code)
+}
+
+async fn in_sandbox(server: &Server, arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let who = Principal { tenant: "run".into(), role: Role::Operator, actor: Actor::Human { name: "you".into() }, key_id: None };
+    let request = CreateSession {
+        name: Some("glassbox run".into()),
+        profile: Some(arguments.profile),
+        persistent: Some(true),
+        memory: arguments.memory.map(MemorySize::Text),
+        ..CreateSession::default()
+    };
+    let made = tokio::select! {
+        made = server.sessions().create(&who, request) => made.map_err(anyhow::Error::new)?,
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted.context("Ctrl-C cannot be followed")?;
+            anyhow::bail!("interrupted before the sandbox was ready");
+        }
+    };
+    let session = server.sessions().get(&who.tenant, &made.session_id).map_err(anyhow::Error::new)?;
+    let command = RunCommand { command: shell_words(&arguments.command), ..RunCommand::default() };
+    let started = session.run(&who, command).await.map_err(anyhow::Error::new)?;
+    let command = session.command(&started.command_id).await.map_err(anyhow::Error::new)?;
+    follow(&session, &who, &command).await
+}
+
+/// Copies the output to this terminal until the command ends; Ctrl-C kills the command.
+async fn follow(session: &Session, who: &Principal, command: &Command) -> anyhow::Result<ExitCode> {
+    let log = command.log().await.map_err(anyhow::Error::new)?;
+    let mut grown = log.watch();
+    let mut offset = 0;
+    let id = command.view().command_id;
+    let mut interrupts = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()).context("Ctrl-C cannot be followed")?;
+    let ended = command.clone();
+    let end = async move { ended.wait_end(Duration::MAX).await };
+    tokio::pin!(end);
+    let view = loop {
+        offset = copy(&log, offset).await?;
+        tokio::select! {
+            view = &mut end => break view,
+            // A closed log does not change any more; the command's end then comes by itself.
+            Ok(()) = grown.changed() => {}
+            Some(()) = interrupts.recv() => {
+                eprintln!("glassbox: killing the command");
+                let killed = tokio::select! {
+                    killed = session.kill(who, &id, KillCommand { grace_seconds: Some(1.0) }) => killed,
+                    Some(()) = interrupts.recv() => anyhow::bail!("interrupted twice; removing the sandbox"),
+                };
+                break killed.map_err(anyhow::Error::new)?;
+            }
+        }
+    };
+    // All that the command's own process wrote is in the log by now; a background child is not waited for.
+    copy(&log, offset).await?;
+    Ok(exit_code(&view.state))
+}
+
+async fn copy(log: &crate::command::log::Log, mut offset: u64) -> anyhow::Result<u64> {
+    loop {
+        let chunk = tokio::time::timeout(LAST_WORDS, log.read(offset, READ)).await.context("the output could not be read in time")??;
+        if let Some((from, to)) = chunk.gap {
+            eprintln!("glassbox: {} bytes of output are missing here", to - from);
+        }
+        offset = chunk.offset + chunk.bytes.len() as u64;
+        if chunk.bytes.is_empty() {
+            return Ok(offset);
+        }
+        let mut out = std::io::stdout().lock();
+        out.write_all(&chunk.bytes).and_then(|()| out.flush()).context("this terminal takes no more output")?;
+    }
+}
+
+fn exit_code(state: &CommandState) -> ExitCode {
+    let code = match state {
+        CommandState::Exited { code } => *code as u8,
+        CommandState::Signaled { signal } | CommandState::Killed { signal, .. } => {
+            eprintln!("glassbox: ended by {}", signal_name(*signal));
+            (128 + signal) as u8
+        }
+        CommandState::TimedOut => {
+            eprintln!("glassbox: ended at its run-time limit");
+            124
+        }
+        CommandState::FailedToStart { message } => {
+            eprintln!("glassbox: could not be started: {message}");
+            UNKNOWN
+        }
+        CommandState::Interrupted(Interruption::SandboxDied { cause }) => {
+            eprintln!("glassbox: the sandbox died ({cause:?}); nobody can know how the command ended");
+            UNKNOWN
+        }
+        CommandState::Interrupted(reason) => {
+            eprintln!("glassbox: interrupted ({reason:?}); nobody can know how the command ended");
+            UNKNOWN
+        }
+        CommandState::Starting | CommandState::Running => UNKNOWN,
+    };
+    ExitCode::from(code)
+}
+
+/// Arguments as one text for bash, each quoted so that it arrives as it was given.
+fn shell_words(words: &[String]) -> String {
+    let quote = |word: &String| format!("'{}'", word.replace('\'', r"'\''"));
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_arrive_as_they_were_given() {
+        let words: Vec<String> = ["bash", "-c", "echo 'it''s' \"$X\""].iter().map(|word| (*word).to_owned()).collect();
+        assert_eq!(shell_words(&words), r#"'bash' '-c' 'echo '\''it'\'''\''s'\'' "$X"'"#);
+    }
+}

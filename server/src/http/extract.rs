@@ -1,0 +1,109 @@
+//! Extractors for bodies, queries and ids in paths, whose rejections have the one error shape.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
+use axum::http::request::Parts;
+use glassbox_shared::error::ErrorCode;
+use glassbox_shared::id::{CommandId, KeyId, SessionId};
+use serde::de::DeserializeOwned;
+
+use super::error::ApiError;
+use crate::error::DomainError;
+
+/// A body must have arrived after this long; one that drips in would hold a connection for ever.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// A JSON body.
+#[derive(Debug)]
+pub(super) struct Body<T>(pub T);
+
+/// A JSON body that may be left out; then it is `T::default()`.
+#[derive(Debug)]
+pub(super) struct OptionalBody<T>(pub T);
+
+/// The query.
+#[derive(Debug)]
+pub(super) struct Parameters<T>(pub T);
+
+/// `{session_id}` of the path.
+#[derive(Debug)]
+pub(super) struct InSession(pub SessionId);
+
+/// `{session_id}` and `{command_id}` of the path.
+#[derive(Debug)]
+pub(super) struct InCommand(pub SessionId, pub CommandId);
+
+/// `{key_id}` of the path.
+#[derive(Debug)]
+pub(super) struct OfKey(pub KeyId);
+
+async fn in_time<T>(arriving: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
+    let late = |_| {
+        ApiError::new(ErrorCode::BadRequest, format!("the body did not arrive within {} seconds", BODY_TIME.as_secs()))
+    };
+    tokio::time::timeout(BODY_TIME, arriving).await.map_err(late)?
+}
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        in_time(async { Ok(Self(Json::from_request(request, state).await?.0)) }).await
+    }
+}
+
+impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        in_time(async {
+            let bytes = Bytes::from_request(request, state).await?;
+            if bytes.is_empty() { Ok(Self(T::default())) } else { Ok(Self(Json::from_bytes(&bytes)?.0)) }
+        })
+        .await
+    }
+}
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        Ok(Self(Query::try_from_uri(&parts.uri)?.0))
+    }
+}
+
+/// What cannot be an id names nothing, so it is 404 like any other id that names nothing.
+async fn id<T: FromStr, S: Send + Sync>(parts: &mut Parts, state: &S, name: &str, what: &str) -> Result<T, ApiError> {
+    let missing = || DomainError::not_found(what);
+    let all = RawPathParams::from_request_parts(parts, state).await.map_err(|_| missing())?;
+    let text = all.iter().find(|(key, _)| *key == name).map(|(_, value)| value).ok_or_else(missing)?;
+    Ok(text.parse().map_err(|_| missing())?)
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for InSession {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        Ok(Self(id(parts, state, "session_id", "session").await?))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for InCommand {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        Ok(Self(id(parts, state, "session_id", "session").await?, id(parts, state, "command_id", "command").await?))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for OfKey {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        Ok(Self(id(parts, state, "key_id", "key").await?))
+    }
+}

@@ -1,0 +1,152 @@
+//! The outside world's requests into calls: REST, the live socket, the page. No rules of its own.
+//!
+//! Every request passes, in this order:
+//!
+//! ```text
+//! request_id::frame   an id, a log line, the one error shape
+//! headers             what every answer carries
+//! guard::check        Host, Origin, no key in the address
+//! Allowed<…>          key, role, rate (each handler's first argument, so before body and objects)
+//! the handler         parses, calls the domain, translates
+//! ```
+
+mod assets;
+mod commands;
+mod content_policy;
+mod error;
+mod extract;
+mod guard;
+mod headers;
+mod health;
+mod keys;
+mod live;
+mod openapi;
+mod output;
+mod principal;
+mod rate;
+mod request_id;
+mod serve;
+mod sessions;
+mod sign_in;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{delete, get, post};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::access::Access;
+use crate::feed::Feed;
+use crate::session::Sessions;
+
+pub use openapi::document;
+pub use serve::serve_http;
+
+/// Largest body: a command of 120 KiB with its environment, escaped, fits several times. Files will have routes and
+/// limits of their own.
+const MAX_BODY: usize = 1024 * 1024;
+
+/// What operators decide for this interface.
+#[derive(Debug, Clone)]
+pub struct HttpSettings {
+    /// Addresses under which people reach the page, such as `https://glassbox.example.com`, besides the loopback ones.
+    pub public_urls: Vec<String>,
+    /// Requests of a tenant's keys in a minute.
+    pub requests_per_minute: u32,
+    /// Requests of a tenant's pages in a minute.
+    pub page_requests_per_minute: u32,
+}
+
+/// What handlers call.
+#[derive(Debug, Clone)]
+pub struct AppState {
+    /// Sandboxes and their commands.
+    pub sessions: Sessions,
+    /// Keys and sign-ins.
+    pub access: Access,
+    /// What happens, for the page.
+    pub feed: Feed,
+    /// What operators decided.
+    pub settings: Arc<HttpSettings>,
+    /// Cancelled: answer what is waiting, close, end.
+    pub shutdown: CancellationToken,
+    /// Names this server process, see `glassbox_shared::live`.
+    pub epoch: String,
+}
+
+/// The state with what only this interface needs.
+#[derive(Debug)]
+struct App {
+    state: AppState,
+    guard: guard::Guard,
+    rates: rate::Rates,
+    sockets: live::Sockets,
+    /// Live sockets; they outlive their requests.
+    tasks: TaskTracker,
+}
+
+impl App {
+    fn new(state: AppState) -> Self {
+        let settings = &state.settings;
+        Self {
+            guard: guard::Guard::new(&settings.public_urls),
+            rates: rate::Rates::new(settings.requests_per_minute, settings.page_requests_per_minute),
+            sockets: live::Sockets::default(),
+            tasks: TaskTracker::new(),
+            state,
+        }
+    }
+}
+
+/// All routes, without a listener; for tests.
+pub fn router(state: AppState) -> Router {
+    router_of(Arc::new(App::new(state)))
+}
+
+fn router_of(app: Arc<App>) -> Router {
+    let command = "/sessions/{session_id}/commands/{command_id}";
+    let v1 = Router::new()
+        .route("/sign-in", post(sign_in::sign_in))
+        .route("/sign-out", post(sign_in::sign_out))
+        .route("/me", get(sign_in::me))
+        .route("/sessions", get(sessions::list).post(sessions::create))
+        .route("/sessions/{session_id}", get(sessions::get).delete(sessions::delete))
+        .route("/sessions/{session_id}/commands", get(commands::list).post(commands::run))
+        .route(command, get(commands::get))
+        .route(&format!("{command}/output"), get(output::read))
+        .route(&format!("{command}/log"), get(output::download))
+        .route(&format!("{command}/kill"), post(commands::kill))
+        .route(&format!("{command}/signal"), post(commands::signal))
+        .route("/keys", get(keys::list).post(keys::create))
+        .route("/keys/{key_id}", delete(keys::revoke))
+        .route("/ws", get(live::upgrade))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method);
+
+    Router::new()
+        .nest("/v1", v1)
+        .route("/healthz", get(health::healthz))
+        .route("/openapi.json", get(openapi::serve))
+        .method_not_allowed_fallback(async || error::ApiError::method_not_allowed())
+        .fallback_service(assets::router())
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(from_fn_with_state(Arc::clone(&app), guard::check))
+        .layer(from_fn(headers::secure))
+        .layer(from_fn(request_id::frame))
+        .with_state(app)
+}
+
+/// `/v1/…` that does not exist. Asks for a key first, like everything there.
+async fn no_route(_: principal::Allowed<principal::Anyone>) -> error::ApiError {
+    error::ApiError::no_route()
+}
+
+/// A route of `/v1` with a method that it does not have.
+async fn no_method(_: principal::Allowed<principal::Anyone>) -> error::ApiError {
+    error::ApiError::method_not_allowed()
+}

@@ -1,0 +1,6 @@
+//! Requests against the whole router, and the live socket over a real connection.
+
+mod domain;
+mod live;
+mod routes;
+mod support;

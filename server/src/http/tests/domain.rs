@@ -1,0 +1,68 @@
+//! The real domain on a fake engine, for [`super::support::TestApp`].
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use glassbox_shared::actor::Role;
+use glassbox_shared::id::KeyId;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use crate::access::Access;
+use crate::command::log::LogSettings;
+use crate::feed::Feed;
+use crate::runtime::fake::FakeRuntime;
+use crate::session::Sessions;
+use crate::session::settings::SessionSettings;
+use crate::store::Store;
+
+pub(super) struct Domain {
+    pub sessions: Sessions,
+    pub access: Access,
+    pub feed: Feed,
+    keys: Mutex<HashMap<String, KeyId>>,
+    /// Removed with the test.
+    _data: TempDir,
+}
+
+impl Domain {
+    /// A new key of the tenant `acme`.
+    pub(super) async fn key(&self, role: Role) -> String {
+        let (view, key) = self.access.create_key("acme", role.as_str(), role).await.expect("a key");
+        self.keys.lock().expect("not poisoned").insert(key.clone(), view.key_id);
+        key
+    }
+
+    pub(super) async fn revoke(&self, key: &str) {
+        let id = self.keys.lock().expect("not poisoned").get(key).cloned().expect("a key made here");
+        self.access.revoke_key("acme", &id).await.expect("revoked");
+    }
+}
+
+pub(super) async fn start(shutdown: CancellationToken) -> Domain {
+    let data = tempfile::tempdir().expect("a folder");
+    let store = Store::open(&data.path().join("glassbox.db")).expect("a database");
+    let access = Access::new(store.clone(), Vec::new());
+    let feed = Feed::default();
+    let settings = SessionSettings {
+        instance: "test".to_owned(),
+        image: "sandbox-base:latest".to_owned(),
+        templates: Vec::new(),
+        logs_dir: data.path().join("logs"),
+        log: LogSettings::default(),
+        max_sessions: 10,
+        max_commands: 4,
+        idle: Duration::from_secs(1800),
+        lifetime: Duration::from_secs(24 * 3600),
+        max_command: Duration::from_secs(24 * 3600),
+        memory_total: 64 << 30,
+        max_memory: 8 << 30,
+        max_cpus: 4.0,
+        max_pids: 4096,
+    };
+    let sessions = Sessions::start(Arc::new(FakeRuntime::new()), store, feed.clone(), settings, shutdown)
+        .await
+        .expect("nothing was there before");
+    Domain { sessions, access, feed, keys: Mutex::default(), _data: data }
+}

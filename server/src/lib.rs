@@ -1,0 +1,34 @@
+//! Glassbox: see into, and step into, the sandboxes in which AI agents work.
+//!
+//! One folder a concern; each may use only those below it:
+//!
+//! ```text
+//! cli      commands of the binary
+//! server   configuration, data directory, and putting all of it together
+//! http     the outside world's requests into calls
+//! session  sandboxes and their lives
+//! command  runs of shell commands and their output logs
+//! access   keys and sign-ins
+//! feed     what happened, for the page
+//! control  who may do what
+//! error    what can go wrong
+//! store    the only place that names SQL
+//! runtime  the container engine; runtime/docker is the only place that names bollard
+//! ids, clock
+//! ```
+//!
+//! `tests/tests/it/architecture.rs` reads this list and keeps it true.
+
+pub mod access;
+pub mod cli;
+pub mod clock;
+pub mod command;
+pub mod control;
+pub mod error;
+pub mod feed;
+pub mod http;
+pub mod ids;
+pub mod runtime;
+pub mod server;
+pub mod session;
+pub mod store;

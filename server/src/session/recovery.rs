@@ -1,0 +1,119 @@
+//! After a start: what was there before is brought back or taken down, and every command that ran is told its end.
+//!
+//! A restart counts as the death of every container: the old one is removed, which ends every process in it, before its
+//! commands are called `interrupted(server_restarted)`; then the session goes on in a new one on the same workspace.
+
+use std::collections::HashMap;
+
+use glassbox_shared::command::{CommandState, CommandView, Interruption};
+use glassbox_shared::error::ErrorCode;
+use glassbox_shared::id::SessionId;
+use glassbox_shared::session::{EndReason, RestartView, SessionState};
+
+use super::owner::Begin;
+use super::registry::Sessions;
+use super::{log_dir, sandbox};
+use crate::clock;
+use crate::command::Command;
+use crate::command::log::{Log, LogError};
+use crate::error::DomainError;
+use crate::store::SessionRecord;
+
+impl Sessions {
+    /// Brings everything back; the server does not listen before this is done.
+    pub(super) async fn recover(&self) -> Result<(), DomainError> {
+        let mut unfinished: HashMap<SessionId, Vec<CommandView>> = HashMap::new();
+        for command in self.shared.store.unfinished_commands().await? {
+            unfinished.entry(command.session_id.clone()).or_default().push(command);
+        }
+        let records = self.shared.store.unended_sessions().await?;
+        for record in records {
+            let commands = unfinished.remove(&record.id).unwrap_or_default();
+            let id = record.id.clone();
+            if let Err(error) = self.recover_one(record, commands).await {
+                // One session that cannot be brought back now must not keep all others from coming back.
+                let detail = format!("session {id} could not be brought back: {}", error.detail);
+                return Err(DomainError { detail, ..error });
+            }
+        }
+        // Commands of sessions that ended while the end of a command could not be stored.
+        for command in unfinished.into_values().flatten() {
+            self.settle(command, Interruption::SessionEnded).await?;
+        }
+        Ok(())
+    }
+
+    async fn recover_one(&self, mut record: SessionRecord, commands: Vec<CommandView>) -> Result<(), DomainError> {
+        let runtime = &self.shared.runtime;
+        let was_running = commands.iter().any(|command| !command.state.is_final());
+        let began = !matches!(record.state, SessionState::Starting);
+        if let Some(container) = &record.container {
+            runtime.remove(container).await?;
+        }
+        let reason = if !began {
+            Some(EndReason::Failed)
+        } else if !runtime.has_workspace(&record.workspace).await? {
+            Some(EndReason::Lost)
+        } else if !was_running && self.expired(&record) {
+            Some(EndReason::Expired)
+        } else {
+            None
+        };
+        for command in commands {
+            self.settle(command, Interruption::ServerRestarted).await?;
+        }
+        if let Some(reason) = reason {
+            sandbox::take_down(runtime, None, &record.workspace).await?;
+            record.state = SessionState::Ended { reason };
+            record.ended_at = Some(clock::now());
+            record.container = None;
+            return Ok(self.shared.store.update_session(&record).await?);
+        }
+        if was_running {
+            // A running command is use, also while nobody could write it down.
+            record.last_used_at = clock::now();
+        }
+        record.restarts.push(RestartView {
+            at: clock::now(),
+            cause: None,
+            kept: "all files in the workspace".into(),
+            lost: "running commands, background processes, and files outside the workspace".into(),
+        });
+        record.state = SessionState::Restarting;
+        let (newest, _) = self.shared.store.commands(&record.id, None, 1).await?;
+        let newest = newest.into_iter().next().map(|view| {
+            let dir = log_dir(&self.shared.settings, &record.id, &view.command_id);
+            Command::ended(view, dir)
+        });
+        self.bring_back(self.prepare(record, newest, None), Begin::Remake);
+        Ok(())
+    }
+
+    fn expired(&self, record: &SessionRecord) -> bool {
+        let settings = &self.shared.settings;
+        let now = clock::now();
+        now >= record.last_used_at + settings.idle.as_secs_f64() || now >= record.created_at + settings.lifetime.as_secs_f64()
+    }
+
+    /// Nothing of the command runs any more: tells its end, and what its log really holds.
+    async fn settle(&self, mut command: CommandView, interruption: Interruption) -> Result<(), DomainError> {
+        let dir = log_dir(&self.shared.settings, &command.session_id, &command.command_id);
+        match Log::open(dir).await {
+            Ok(log) => {
+                let state = log.state();
+                command.output_bytes = state.end;
+                command.output_missing_bytes = state.missing;
+                command.last_output_at = state.last_at.or(command.last_output_at);
+                command.output_complete = state.closed && state.complete;
+            }
+            Err(LogError::NotFound) => command.output_complete = false,
+            Err(error) => return Err(DomainError::new(ErrorCode::Internal, "an output log could not be read after the restart").because(error)),
+        }
+        command.output_closed = true;
+        if !command.state.is_final() {
+            command.state = CommandState::Interrupted(interruption);
+            command.ended_at = Some(clock::now());
+        }
+        Ok(self.shared.store.update_command(&command).await?)
+    }
+}

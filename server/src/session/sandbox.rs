@@ -1,0 +1,79 @@
+//! The engine's side of a session: names, making and taking down.
+
+use crate::runtime::{Runtime, RuntimeError, SandboxSpec};
+use crate::store::SessionRecord;
+
+/// A container's name: instance, session and generation, so that a new one never meets an old one.
+pub fn container_name(instance: &str, session: &str, generation: u64) -> String {
+    format!("glassbox-{instance}-{session}-{generation}")
+}
+
+/// A workspace's volume name.
+pub fn workspace_name(instance: &str, session: &str) -> String {
+    format!("glassbox-{instance}-{session}")
+}
+
+/// The session's id within a container's name of ours.
+pub fn session_of(container: &str, instance: &str) -> Option<String> {
+    let rest = container.strip_prefix("glassbox-")?.strip_prefix(instance)?.strip_prefix('-')?;
+    rest.rsplit_once('-').map(|(session, _)| session.to_owned())
+}
+
+/// What to start for a session as it stands.
+pub fn spec(record: &SessionRecord, container: &str) -> SandboxSpec {
+    SandboxSpec {
+        container: container.to_owned(),
+        workspace: record.workspace.clone(),
+        image: record.template.clone(),
+        profile: record.profile,
+        limits: record.limits,
+        tenant: record.tenant.clone(),
+        session: record.id.to_string(),
+    }
+}
+
+/// Makes workspace and sandbox; on failure takes down what was made.
+pub async fn make(runtime: &Runtime, spec: &SandboxSpec) -> Result<(), RuntimeError> {
+    let made = async {
+        runtime.prepare_helper().await?;
+        runtime.create_workspace(&spec.workspace, &spec.tenant, &spec.session).await?;
+        runtime.start(spec).await
+    }
+    .await;
+    if made.is_err()
+        && let Err(error) = take_down(runtime, Some(&spec.container), &spec.workspace).await
+    {
+        tracing::warn!(%error, session = %spec.session, "what a failed start left could not be removed; the sweep tries again");
+    }
+    made
+}
+
+/// Starts the next container on the workspace that is there. `Ok(false)`: the workspace is gone.
+pub async fn remake(runtime: &Runtime, spec: &SandboxSpec) -> Result<bool, RuntimeError> {
+    if !runtime.has_workspace(&spec.workspace).await? {
+        return Ok(false);
+    }
+    runtime.prepare_helper().await?;
+    runtime.start(spec).await?;
+    Ok(true)
+}
+
+/// Removes container and workspace, verified.
+pub async fn take_down(runtime: &Runtime, container: Option<&str>, workspace: &str) -> Result<(), RuntimeError> {
+    if let Some(container) = container {
+        runtime.remove(container).await?;
+    }
+    runtime.remove_workspace(workspace).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_containers_name_tells_its_session() {
+        let name = container_name("inst", "sbx_aaaaaaaaaaaaaaaaaaaa", 3);
+        assert_eq!(session_of(&name, "inst").as_deref(), Some("sbx_aaaaaaaaaaaaaaaaaaaa"));
+        assert_eq!(session_of(&name, "other"), None);
+    }
+}

@@ -1,0 +1,39 @@
+//! What operators decide for all sessions. Plain data; `server` fills it from the configuration.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::command::log::LogSettings;
+
+/// Settings of all sessions.
+#[derive(Debug, Clone)]
+pub struct SessionSettings {
+    /// Names this data directory in labels, container and volume names.
+    pub instance: String,
+    /// The image unless a session asks for another.
+    pub image: String,
+    /// Images that sessions may ask for.
+    pub templates: Vec<String>,
+    /// Output logs: one folder a session, one below it a command.
+    pub logs_dir: PathBuf,
+    /// Sizes of output logs.
+    pub log: LogSettings,
+    /// Live sessions of one tenant.
+    pub max_sessions: usize,
+    /// Commands running at once in one session.
+    pub max_commands: usize,
+    /// A session ends when unused for this long.
+    pub idle: Duration,
+    /// A session ends at this age.
+    pub lifetime: Duration,
+    /// Longest run of a command.
+    pub max_command: Duration,
+    /// Memory of all sandboxes together, in bytes.
+    pub memory_total: u64,
+    /// Largest sandbox that can be asked for, in bytes.
+    pub max_memory: u64,
+    /// Most CPUs that can be asked for.
+    pub max_cpus: f64,
+    /// Highest process limit that can be asked for.
+    pub max_pids: u32,
+}

@@ -1,0 +1,24 @@
+//! The integration tests: the real server, real Docker with gVisor, real clients. One binary, one module a concern.
+//!
+//! "Case N" in a comment is that line of the project's list of cases. Deadlines are generous everywhere: they tell what
+//! hangs from what works on a busy machine; how fast it works is the benchmark's business.
+
+mod architecture;
+mod auth;
+mod cli;
+mod cli_engine;
+mod cli_run;
+mod commands;
+mod flood;
+mod kill;
+mod leftovers;
+mod limits;
+mod live;
+mod live_rules;
+mod openapi;
+mod output;
+mod profiles;
+mod restart;
+mod sandbox_death;
+mod sign_in;
+mod source;

@@ -1,0 +1,194 @@
+//! Who is signed in, and which page is shown.
+
+use leptos::prelude::*;
+use leptos::task::spawn_local;
+use leptos_router::components::{Redirect, Route, Router, Routes};
+use leptos_router::path;
+
+use super::api::{self, Me};
+use super::clock::Clock;
+use super::interop::browser;
+use super::live::Live;
+use super::parts::connection_bar::ConnectionBar;
+use super::parts::help::Help;
+use super::parts::palette::Palette;
+use super::parts::toasts::{ToastList, Toasts};
+use super::parts::top_bar::TopBar;
+use super::session::SessionPage;
+use super::sessions::SessionsPage;
+use super::shortcuts::Wishes;
+use super::sign_in::SignIn;
+use super::store::Store;
+use super::tab::{self, Title};
+use super::theme::Theme;
+
+/// What is known of who we are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Known {
+    /// Asking.
+    NotYet,
+    /// Nobody; the reason where there is one to tell.
+    Nobody(Option<String>),
+    /// This one.
+    Someone(Me),
+    /// The server cannot be asked.
+    Unreachable(String),
+}
+
+/// The account of this browser.
+#[derive(Debug, Clone, Copy)]
+pub struct Account {
+    known: RwSignal<Known>,
+    live: StoredValue<Option<Live>>,
+    toasts: Toasts,
+}
+
+impl Account {
+    /// Who is signed in.
+    pub fn me(self) -> Option<Me> {
+        match self.known.get() {
+            Known::Someone(me) => Some(me),
+            _ => None,
+        }
+    }
+
+    fn ask(self) {
+        self.known.set(Known::NotYet);
+        spawn_local(async move {
+            match api::me().await {
+                Ok(me) => self.signed_in(me),
+                Err(failure) if failure.signed_out() => self.known.set(Known::Nobody(None)),
+                Err(failure) => self.known.set(Known::Unreachable(failure.detail)),
+            }
+        });
+    }
+
+    /// From now on this one.
+    pub fn signed_in(self, me: Me) {
+        self.known.set(Known::Someone(me));
+        if let Some(live) = self.live.get_value() {
+            live.start();
+        }
+    }
+
+    /// The server does not know us any more.
+    fn dropped(self) {
+        if matches!(self.known.get_untracked(), Known::Someone(_)) {
+            self.leave(Some("Your sign-in has ended. Sign in again to go on where you were.".to_owned()));
+        }
+    }
+
+    fn leave(self, reason: Option<String>) {
+        if let Some(live) = self.live.get_value() {
+            live.stop();
+        }
+        self.known.set(Known::Nobody(reason));
+    }
+
+    /// Signs out here and at the server.
+    pub fn sign_out(self) {
+        spawn_local(async move {
+            match api::sign_out().await {
+                Ok(()) => self.leave(None),
+                Err(failure) if failure.signed_out() => self.leave(None),
+                Err(failure) => self.toasts.say(format!("Not signed out: {}", failure.detail)),
+            }
+        });
+    }
+}
+
+/// The account of this browser.
+pub fn use_account() -> Account {
+    expect_context::<Account>()
+}
+
+/// The page. `link`: the token that was in the address.
+#[component]
+pub fn App(link: Option<String>) -> impl IntoView {
+    let clock = Clock::start();
+    let store = Store::new();
+    let toasts = Toasts::new();
+    let account = Account { known: RwSignal::new(Known::NotYet), live: StoredValue::new(None), toasts };
+    let live = Live::new(store, clock, move || account.dropped());
+    account.live.set_value(Some(live));
+    provide_context(clock);
+    provide_context(store);
+    provide_context(account);
+    provide_context(live);
+    provide_context(toasts);
+    provide_context(Theme::start());
+    provide_context(Wishes::start());
+    provide_context(Title(RwSignal::new(String::new())));
+    tab::follow();
+
+    let link = RwSignal::new(link);
+    if link.with_untracked(Option::is_none) {
+        account.ask();
+    } else {
+        account.known.set(Known::Nobody(None));
+    }
+    // Changes of who we are must not rebuild the page while it is the same person.
+    let stage = Memo::new(move |_| match account.known.get() {
+        Known::NotYet => 0,
+        Known::Nobody(_) => 1,
+        Known::Someone(_) => 2,
+        Known::Unreachable(_) => 3,
+    });
+    let reason = move || match account.known.get() {
+        Known::Nobody(reason) => reason,
+        Known::Unreachable(reason) => Some(reason),
+        _ => None,
+    };
+    view! {
+        {move || match stage.get() {
+            0 => view! { <main class="centre" aria-busy="true"><p class="muted appear-late">"Opening…"</p></main> }.into_any(),
+            1 => view! { <SignIn link reason=Signal::derive(reason) /> }.into_any(),
+            2 => view! { <Inside /> }.into_any(),
+            _ => view! {
+                <main class="centre">
+                    <div class="card narrow">
+                        <h1>"No answer"</h1>
+                        <p>{reason}</p>
+                        <p class="muted">{format!("Is glassbox running at {}?", browser::origin())}</p>
+                        <div class="actions"><button type="button" class="primary" on:click=move |_| account.ask()>"Try again"</button></div>
+                    </div>
+                </main>
+            }
+            .into_any(),
+        }}
+    }
+}
+
+#[component]
+fn Inside() -> impl IntoView {
+    view! {
+        <Router>
+            <a class="skip" href="#main">"Skip to the content"</a>
+            <TopBar />
+            <ConnectionBar />
+            <Routes fallback=|| view! { <NotFound /> }>
+                <Route path=path!("/") view=SessionsPage />
+                <Route path=path!("/sign-in") view=|| view! { <Redirect path="/" /> } />
+                <Route path=path!("/sessions") view=|| view! { <Redirect path="/" /> } />
+                <Route path=path!("/sessions/:id") view=SessionPage />
+            </Routes>
+            <ToastList />
+            <Help />
+            <Palette />
+        </Router>
+    }
+}
+
+/// Nothing is here.
+#[component]
+pub fn NotFound() -> impl IntoView {
+    view! {
+        <main id="main" class="centre">
+            <div class="card narrow">
+                <h1>"Nothing here"</h1>
+                <p class="muted">"This address leads nowhere."</p>
+                <div class="actions"><a class="button primary" href="/">"All sessions"</a></div>
+            </div>
+        </main>
+    }
+}

@@ -1,0 +1,78 @@
+//! Loading what is shown, while events go on.
+
+use std::rc::Rc;
+
+use gloo_timers::callback::Timeout;
+use leptos::prelude::*;
+use leptos::task::spawn_local;
+
+use super::Inner;
+use crate::page::api::{self, Failure};
+use crate::page::store::Loading;
+use crate::state::world::World;
+
+/// Events kept while lists are being loaded, to be applied again after them. Beyond it the lists are loaded once more.
+const MOST_HELD_EVENTS: usize = 2_000;
+/// After a list could not be loaded, with the line up.
+const RELOAD_MS: u32 = 2_000;
+impl Inner {
+    pub(super) fn load<T: 'static>(
+        self: &Rc<Self>,
+        call: impl Future<Output = Result<T, Failure>> + 'static,
+        take: impl FnOnce(Result<T, Failure>) + 'static,
+    ) {
+        let inner = Rc::clone(self);
+        inner.loads.set(inner.loads.get() + 1);
+        spawn_local(async move {
+            let answer = call.await;
+            if answer.as_ref().is_err_and(Failure::signed_out) {
+                (inner.signed_out)();
+            }
+            take(answer);
+            inner.loads.set(inner.loads.get() - 1);
+            if inner.loads.get() > 0 {
+                return;
+            }
+            let held = inner.held.take();
+            if held.len() > MOST_HELD_EVENTS {
+                inner.load_lists();
+                return;
+            }
+            for event in held {
+                inner.store.change(|world| world.apply(event));
+            }
+        });
+    }
+
+    /// Loads what is shown: the sessions, and the first page of commands of the opened ones.
+    pub(super) fn load_lists(self: &Rc<Self>) {
+        let store = self.store;
+        let again = Rc::downgrade(self);
+        self.load(api::sessions(), move |answer| match answer {
+            Ok(list) => {
+                store.change(|world| world.load_sessions(list.sessions));
+                store.loading.set(Loading::Done);
+            }
+            Err(failure) if failure.signed_out() => {}
+            Err(failure) => {
+                if store.loading.get_untracked() != Loading::Done {
+                    store.loading.set(Loading::Failed(failure.detail));
+                }
+                Timeout::new(RELOAD_MS, move || {
+                    if let Some(inner) = again.upgrade().filter(|inner| inner.greeted.get()) {
+                        inner.load_lists();
+                    }
+                })
+                .forget();
+            }
+        });
+        for session in store.peek(World::opened) {
+            let id = session.clone();
+            self.load(async move { api::commands(&id, None).await }, move |answer| {
+                if let Ok(list) = answer {
+                    store.change(|world| world.load_commands(&session, list));
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The thin bar that says when the line to the server is down. Never over the content.
+
+use leptos::prelude::*;
+
+use crate::page::clock::use_clock;
+use crate::page::live::use_live;
+use crate::state::connection::Line;
+use crate::state::words;
+
+/// Shorter losses are not worth a bar.
+const WORTH_SAYING_SECONDS: f64 = 1.0;
+
+/// The bar; it has its place also while it is empty, so that nothing jumps.
+#[component]
+pub fn ConnectionBar() -> impl IntoView {
+    let (live, clock) = (use_live(), use_clock());
+    let lost_for = move || match live.line.get() {
+        Line::Lost { since } => Some(clock.exact() - since).filter(|_| clock.now() > 0.0),
+        _ => None,
+    };
+    let shown = Memo::new(move |_| lost_for().is_some_and(|seconds| seconds >= WORTH_SAYING_SECONDS));
+    view! {
+        <div class="connection-bar" class:shown=move || shown.get() role="status" data-testid="connection-bar" data-line=move || {
+            match live.line.get() {
+                Line::Connecting => "connecting",
+                Line::Live => "live",
+                Line::Lost { .. } => "lost",
+                Line::SignedOut => "signed-out",
+            }
+        }>
+            {move || shown.get().then(|| view! {
+                <span>"Reconnecting. Output continues where it stopped."</span>
+                " "
+                <span class="figures since" aria-hidden="true">
+                    {move || lost_for().map(|seconds| format!("Not connected for {}.", words::duration(seconds)))}
+                </span>
+            })}
+        </div>
+    }
+}

@@ -1,0 +1,44 @@
+//! A dialog of the browser's own kind: it keeps the focus, closes by Escape, and gives the focus back.
+
+use leptos::ev;
+use leptos::html::Dialog;
+use leptos::prelude::*;
+
+/// Shown while `open`. Its content is made anew each time.
+#[component]
+pub fn Modal(
+    /// Is it open?
+    open: RwSignal<bool>,
+    /// Its name for those who do not see it.
+    #[prop(into)]
+    label: String,
+    /// Class of the dialog.
+    #[prop(optional)]
+    class: &'static str,
+    children: ChildrenFn,
+) -> impl IntoView {
+    let node = NodeRef::<Dialog>::new();
+    Effect::new(move |_| {
+        let (Some(dialog), open) = (node.get(), open.get()) else { return };
+        if open && !dialog.open() {
+            // Fails only when it is open already.
+            let _ = dialog.show_modal();
+        } else if !open && dialog.open() {
+            dialog.close();
+        }
+    });
+    // A click on the dialog itself, not on what is in it, is a click beside it.
+    let beside = move |event: ev::MouseEvent| {
+        let (Some(dialog), Some(target)) = (node.get(), event.target()) else { return };
+        let dialog: &web_sys::EventTarget = dialog.as_ref();
+        if *dialog == target {
+            open.set(false);
+        }
+    };
+    let children = StoredValue::new(children);
+    view! {
+        <dialog node_ref=node class=class aria-label=label on:close=move |_| open.set(false) on:mousedown=beside>
+            <Show when=move || open.get()>{children.with_value(|children| children())}</Show>
+        </dialog>
+    }
+}

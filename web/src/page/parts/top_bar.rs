@@ -1,0 +1,88 @@
+//! The bar at the top: where one is, search, the line, who one is.
+
+use leptos::prelude::*;
+use leptos_router::components::A;
+
+use glassbox_shared::text::plain;
+
+use super::icons::{Icon, Name};
+use crate::page::app::use_account;
+use crate::page::live::use_live;
+use crate::page::shortcuts::use_wishes;
+use crate::page::theme::{Choice, use_theme};
+use crate::state::connection::Line;
+use crate::state::keys::Wish;
+
+/// The bar. `children`: what the page adds to the name.
+#[component]
+pub fn TopBar() -> impl IntoView {
+    let account = use_account();
+    let (live, wishes) = (use_live(), use_wishes());
+    let tenant = move || account.me().map(|me| plain(&me.tenant_id));
+    let line = move || match live.line.get() {
+        Line::Live => ("line live", "live", "Connected: what is shown is as it is now."),
+        Line::Connecting => ("line", "connecting", "Connecting to the server."),
+        Line::Lost { .. } => ("line lost", "reconnecting", "The connection is lost; what is shown may be old."),
+        Line::SignedOut => ("line lost", "signed out", "Signed out."),
+    };
+    view! {
+        <header class="top-bar">
+            <A href="/" attr:class="brand" attr:aria-label="glassbox, all sessions">
+                <svg class="mark" viewBox="0 0 20 20" aria-hidden="true">
+                    <rect x="1.5" y="1.5" width="17" height="17" rx="4.5" class="pane" />
+                    <path d="m5.500 7 3 3-3 3M10.500 13.500h4" class="stroke" />
+                </svg>
+                <span class="name">"glassbox"</span>
+            </A>
+            <span class="tenant" title="Tenant">{tenant}</span>
+            <button type="button" class="search" on:click=move |_| wishes.make(Wish::Palette) aria-label="Find a session, a command, an action (Ctrl K)">
+                <Icon name=Name::Search />
+                <span class="label">"Find"</span>
+                <kbd>"Ctrl K"</kbd>
+            </button>
+            <span class=move || line().0 title=move || line().2 data-testid="line">
+                <span class="dot" aria-hidden="true"></span>
+                <span class="word">{move || line().1}</span>
+            </span>
+            <AccountMenu />
+        </header>
+    }
+}
+
+#[component]
+fn AccountMenu() -> impl IntoView {
+    let account = use_account();
+    let (theme, wishes) = (use_theme(), use_wishes());
+    let name = move || account.me().map(|me| plain(me.actor.name()));
+    let choose = move |choice: Choice| {
+        view! {
+            <button type="button" role="radio" aria-checked=move || (theme.choice() == choice).to_string()
+                class:chosen=move || theme.choice() == choice on:click=move |_| theme.choose(choice)>
+                {choice.word()}
+            </button>
+        }
+    };
+    view! {
+        <button type="button" class="account quiet" popovertarget="account-menu" data-testid="account">
+            <span class="who">{name}</span>
+            <Icon name=Name::Caret />
+        </button>
+        <div id="account-menu" class="menu" popover="auto">
+            <div class="head">
+                <strong>{name}</strong>
+                <span class="small muted">
+                    {move || account.me().map(|me| format!("{} of {}", me.role.as_str(), plain(&me.tenant_id)))}
+                </span>
+            </div>
+            <div class="themes">
+                <span id="theme-label" class="small muted">"Theme"</span>
+                <div class="segments" role="radiogroup" aria-labelledby="theme-label" data-testid="theme">{Choice::ALL.map(choose).collect_view()}</div>
+            </div>
+            <button type="button" class="item" popovertarget="account-menu" popovertargetaction="hide" on:click=move |_| wishes.make(Wish::Help)>
+                <Icon name=Name::Keys />"Keys"<kbd>"?"</kbd>
+            </button>
+            <button type="button" class="item" on:click=move |_| account.sign_out() data-testid="sign-out">"Sign out"</button>
+            <p class="small muted version">{move || account.me().map(|me| format!("glassbox {}", me.version))}</p>
+        </div>
+    }
+}

@@ -1,0 +1,63 @@
+//! The head of a session: its name, whose it is, who is in control; the way to delete it.
+
+use leptos::prelude::*;
+use leptos_router::components::A;
+
+use glassbox_shared::actor::Actor;
+use glassbox_shared::session::SessionState;
+use glassbox_shared::text::plain;
+
+use super::delete::Delete;
+use super::here::Here;
+use super::shown_name;
+use crate::page::app::use_account;
+use crate::page::clock::use_clock;
+use crate::page::parts::icons::{Icon, Name};
+use crate::page::parts::state::State;
+use crate::page::interop::browser;
+use crate::state::session::{Session, may_act};
+
+fn control(session: &Session) -> String {
+    match &session.view.control.holder {
+        Actor::Agent { .. } => "agent in control".to_owned(),
+        Actor::Human { name } => format!("{} in control", plain(name)),
+        Actor::Server => "nobody in control".to_owned(),
+    }
+}
+
+/// The head.
+#[component]
+pub fn Header() -> impl IntoView {
+    let here = Here::here();
+    let (clock, account, session) = (use_clock(), use_account(), here.session());
+    let read = move |what: fn(&Session) -> String| move || session.with(|session| session.as_ref().map(what).unwrap_or_default());
+    let look = Memo::new(move |_| session.with(|session| session.as_ref().map(|session| session.look(clock.now()))));
+    let since = move || session.with(|session| session.as_ref().map(|session| format!("Since {}", browser::exact_time(session.view.control.since))));
+    let human = move || session.with(|session| session.as_ref().is_some_and(|session| session.view.control.holder.is_human()));
+    let deleting = RwSignal::new(false);
+    let may_delete = Memo::new(move |_| {
+        let ended = session.with(|session| session.as_ref().is_some_and(|session| matches!(session.view.state, SessionState::Ended { .. })));
+        !ended && account.me().is_some_and(|me| may_act(me.role))
+    });
+    view! {
+        <header class="session-head">
+            <A href="/" attr:class="button quiet icon-only back" attr:aria-label="All sessions" attr:title="All sessions"><Icon name=Name::Back /></A>
+            <h1 data-testid="session-name">{read(shown_name)}</h1>
+            {move || look.get().map(|look| view! { <State look /> })}
+            <p class="facts muted">
+                <span title="Made by">{read(|session| plain(session.view.created_by.name()))}</span>
+                <span title="Profile">{read(|session| session.view.profile.as_str().to_owned())}</span>
+            </p>
+            <span class="badge" class:human=human title=since data-testid="control">{read(control)}</span>
+            <div class="acts">
+                <button type="button" class="quiet facts-toggle" aria-pressed=move || here.facts.get().to_string() on:click=move |_| here.toggle_facts() title="Facts about the session (f)">
+                    <Icon name=Name::Info /><span>"Info"</span>
+                </button>
+                <Show when=move || may_delete.get()>
+                    <button type="button" class="quiet" on:click=move |_| deleting.set(true) data-testid="delete-session"><Icon name=Name::Trash /><span>"Delete"</span></button>
+                </Show>
+            </div>
+            <Delete open=deleting />
+        </header>
+    }
+}

@@ -1,0 +1,129 @@
+//! What the parts of a session page share.
+
+use std::collections::HashMap;
+
+use leptos::prelude::*;
+use leptos_router::NavigateOptions;
+use leptos_router::hooks::{use_navigate, use_query_map};
+
+use glassbox_shared::id::{CommandId, SessionId};
+
+use crate::page::interop::browser;
+use crate::page::shortcuts::use_wishes;
+use crate::page::store::use_store;
+use crate::state::book::Book;
+use crate::state::choice::Choice;
+use crate::state::keys::Wish;
+use crate::state::kill::KillStep;
+use crate::state::session::Session;
+
+/// What a narrow screen shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pane {
+    /// The list.
+    Commands,
+    /// The output.
+    Output,
+    /// The facts.
+    Info,
+}
+
+impl Pane {
+    /// For the style sheet.
+    pub fn word(self) -> &'static str {
+        match self {
+            Pane::Commands => "commands",
+            Pane::Output => "output",
+            Pane::Info => "info",
+        }
+    }
+}
+
+/// The open session.
+#[derive(Debug, Clone, Copy)]
+pub struct Here {
+    id: StoredValue<SessionId>,
+    session: Memo<Option<Session>>,
+    /// Which command is chosen, by the address.
+    pub choice: Memo<Choice>,
+    /// The command that is shown.
+    pub shown: Memo<Option<CommandId>>,
+    /// The pane of a narrow screen.
+    pub pane: RwSignal<Pane>,
+    /// Are the facts shown on a wide screen?
+    pub facts: RwSignal<bool>,
+    kills: StoredValue<HashMap<CommandId, ArcRwSignal<KillStep>>>,
+}
+
+impl Here {
+    /// For the session with this id; the caller gives it as context.
+    pub fn new(id: SessionId) -> Self {
+        let store = use_store();
+        let query = use_query_map();
+        let key = id.clone();
+        let session = Memo::new(move |_| store.with_session(&key, Clone::clone));
+        let choice = Memo::new(move |_| query.with(|query| Choice::from_address(query.get_str("command"))));
+        let key = id.clone();
+        let shown = Memo::new(move |_| {
+            store.with_book(&key, |book| choice.get().shown(book)).unwrap_or_else(|| choice.get().shown(&Book::default()))
+        });
+        let here = Self {
+            id: StoredValue::new(id),
+            session,
+            choice,
+            shown,
+            pane: RwSignal::new(Pane::Output),
+            facts: RwSignal::new(browser::remembered("facts").as_deref() != Some("hidden")),
+            kills: StoredValue::new(HashMap::new()),
+        };
+        let wishes = use_wishes();
+        let newest = here.to_newest();
+        wishes.hear(Wish::Newest, newest);
+        wishes.hear(Wish::Facts, move || here.toggle_facts());
+        here
+    }
+
+    /// From the context.
+    pub fn here() -> Self {
+        expect_context::<Self>()
+    }
+
+    /// The session's id.
+    pub fn id(self) -> SessionId {
+        self.id.get_value()
+    }
+
+    /// The session.
+    pub fn session(self) -> Memo<Option<Session>> {
+        self.session
+    }
+
+    /// The address that picks a command.
+    pub fn address(self, command: &CommandId) -> String {
+        format!("/sessions/{}?command={command}", self.id())
+    }
+
+    /// Goes back to following the newest command.
+    pub fn to_newest(self) -> impl Fn() + Clone + 'static {
+        let navigate = use_navigate();
+        move || {
+            let options = NavigateOptions { replace: true, scroll: false, ..Default::default() };
+            navigate(&format!("/sessions/{}", self.id()), options);
+            self.pane.set(Pane::Output);
+        }
+    }
+
+    /// Shows or hides the facts, and remembers it; on a narrow screen goes to them.
+    pub fn toggle_facts(self) {
+        self.pane.update(|pane| *pane = if *pane == Pane::Info { Pane::Output } else { Pane::Info });
+        self.facts.update(|shown| *shown = !*shown);
+        browser::remember("facts", if self.facts.get_untracked() { "shown" } else { "hidden" });
+    }
+
+    /// Where the kill of a command is; kept while the page is open, whichever command is shown.
+    pub fn kill_step(self, command: &CommandId) -> ArcRwSignal<KillStep> {
+        self.kills
+            .try_update_value(|kills| kills.entry(command.clone()).or_default().clone())
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,76 @@
+//! The right column: limits, times, restarts, what the maker noted.
+
+use leptos::prelude::*;
+
+use glassbox_shared::text::plain;
+
+use super::here::Here;
+use super::row::RestartCard;
+use crate::page::clock::use_clock;
+use crate::page::interop::browser;
+use crate::page::parts::copy::Copy;
+use crate::page::parts::time::Ago;
+use crate::state::session::Session;
+use crate::state::words;
+
+/// The column.
+#[component]
+pub fn Info() -> impl IntoView {
+    let here = Here::here();
+    let (clock, session) = (use_clock(), here.session());
+    let fact = move |name: &'static str, what: fn(&Session) -> String| {
+        view! { <div><dt>{name}</dt><dd>{move || session.with(|session| session.as_ref().map(what).unwrap_or_default())}</dd></div> }
+    };
+    let at = move |what: fn(&Session) -> f64| Signal::derive(move || session.with(|session| session.as_ref().map_or(0.0, what)));
+    let ends = move || {
+        session.with(|session| {
+            let session = session.as_ref()?;
+            Some(match (session.view.ended_at, session.view.expires_at) {
+                (Some(_), _) => "has ended".to_owned(),
+                (None, Some(at)) => format!("in {} if nothing happens", words::duration(at - clock.now())),
+                (None, None) => "not while it is in use".to_owned(),
+            })
+        })
+    };
+    let ends_exactly = move || session.with(|session| session.as_ref().and_then(|session| session.view.expires_at).map(browser::exact_time));
+    let restarts = Memo::new(move |_| session.with(|session| session.as_ref().map_or(0, |session| session.view.restarts.len())));
+    let metadata = Memo::new(move |_| session.with(|session| session.as_ref().map(|session| session.view.metadata.clone()).unwrap_or_default()));
+    view! {
+        <section class="info" aria-label="Info">
+            <h2>"Info"</h2>
+            <div class="scroll">
+                <dl class="facts">
+                    {fact("Made by", |session| plain(session.view.created_by.name()))}
+                    <div><dt>"Made"</dt><dd><Ago at=at(|session| session.view.created_at) /></dd></div>
+                    <div><dt>"Last used"</dt><dd><Ago at=at(|session| session.view.last_accessed_at) /></dd></div>
+                    <div><dt>"Ends"</dt><dd class="figures" title=ends_exactly>{ends}</dd></div>
+                    <div><dt>"Id"</dt><dd class="mono id"><span>{here.id().to_string()}</span><Copy text=here.id().to_string() what="the id" /></dd></div>
+                </dl>
+                <h3>"Limits"</h3>
+                <dl class="facts">
+                    {fact("Memory", |session| words::memory(session.view.limits.memory_bytes))}
+                    {fact("CPU", |session| words::cpus(session.view.limits.cpus))}
+                    {fact("Processes", |session| format!("{} with the sandbox's own", session.view.limits.pids_limit))}
+                    {fact("Disk", |session| match session.view.disk_quota_mb {
+                        0 => "no quota is enforced".to_owned(),
+                        mb => format!("{mb} MB for the workspace"),
+                    })}
+                    {fact("Network", |session| if session.view.egress.is_empty() { "none".to_owned() } else { plain(&session.view.egress.join(", ")) })}
+                    {fact("Profile", |session| session.view.profile.as_str().to_owned())}
+                    {fact("Image", |session| plain(&session.view.template))}
+                </dl>
+                <Show when=move || !metadata.with(std::collections::BTreeMap::is_empty)>
+                    <h3>"Metadata"</h3>
+                    <dl class="facts">
+                        {move || metadata.get().into_iter().map(|(key, value)| view! { <div><dt>{plain(&key)}</dt><dd>{plain(&value)}</dd></div> }).collect_view()}
+                    </dl>
+                </Show>
+                <h3>"Restarts of the sandbox"</h3>
+                <Show when=move || restarts.get() == 0><p class="small muted">"None. When a sandbox dies, a new one is made on the same workspace, and it is said here."</p></Show>
+                <ul class="restarts">
+                    <For each=move || (0..restarts.get()).rev() key=|index| *index let:index><RestartCard index /></For>
+                </ul>
+            </div>
+        </section>
+    }
+}

@@ -1,0 +1,183 @@
+//! One session: its commands, the output of one of them, and the facts.
+
+mod commands;
+mod delete;
+mod feed;
+mod header;
+mod here;
+mod info;
+mod kill;
+mod output;
+mod row;
+mod run_box;
+mod sizes;
+
+use leptos::prelude::*;
+use leptos_router::hooks::use_params_map;
+
+use glassbox_shared::id::SessionId;
+use glassbox_shared::session::SessionState;
+use glassbox_shared::text::plain;
+
+use super::api;
+use super::app::NotFound;
+use super::live::use_live;
+use super::parts::icons::{Icon, Name};
+use super::store::use_store;
+use super::tab::use_title;
+use crate::state::look;
+use crate::state::session::Session;
+use commands::Commands;
+use header::Header;
+use here::{Here, Pane};
+use info::Info;
+use output::OutputPane;
+use sizes::Handle;
+
+/// `/sessions/{id}`
+#[component]
+pub fn SessionPage() -> impl IntoView {
+    let params = use_params_map();
+    let id = Memo::new(move |_| params.with(|params| params.get("id").and_then(|id| id.parse::<SessionId>().ok())));
+    move || match id.get() {
+        Some(id) => view! { <Open id /> }.into_any(),
+        None => view! { <NotFound /> }.into_any(),
+    }
+}
+
+/// How far the session is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Load {
+    Yes,
+    Done,
+    Missing,
+    Failed(String),
+}
+
+#[component]
+fn Open(id: SessionId) -> impl IntoView {
+    let (store, live) = (use_store(), use_live());
+    let load = RwSignal::new(Load::Yes);
+    let here = Here::new(id.clone());
+    provide_context(here);
+
+    let ask = {
+        let id = id.clone();
+        move || {
+            load.set(Load::Yes);
+            let (first, second) = (id.clone(), id.clone());
+            live.load(async move { api::session(&first).await }, move |answer| {
+                let _ = match answer {
+                    Ok(view) => {
+                        store.change(|world| world.put_session(view));
+                        load.try_set(Load::Done)
+                    }
+                    Err(failure) if failure.not_found() => load.try_set(Load::Missing),
+                    Err(failure) => load.try_set(Load::Failed(failure.detail)),
+                };
+            });
+            let id = second.clone();
+            live.load(async move { api::commands(&second, None).await }, move |answer| {
+                if let Ok(list) = answer {
+                    store.change(|world| world.load_commands(&id, list));
+                }
+            });
+        }
+    };
+    ask();
+    let closing = id.clone();
+    on_cleanup(move || store.close_commands(&closing));
+
+    let session = here.session();
+    use_title(move || session.with(|session| session.as_ref().map(|session| session.view.name.clone()).unwrap_or_default()));
+    // What is known already is shown at once, while it is asked for again.
+    let stage = Memo::new(move |_| match load.get() {
+        Load::Yes | Load::Failed(_) if session.with(Option::is_some) => Load::Done,
+        Load::Missing if session.with(|session| session.as_ref().is_some_and(Session::ended)) => Load::Done,
+        other => other,
+    });
+    move || match stage.get() {
+        Load::Yes => view! { <main id="main" class="centre" aria-busy="true"><p class="muted appear-late">"Opening the session…"</p></main> }.into_any(),
+        Load::Done => view! { <Desk /> }.into_any(),
+        Load::Missing => view! { <Missing /> }.into_any(),
+        Load::Failed(why) => {
+            let ask = ask.clone();
+            view! {
+                <main id="main" class="centre">
+                    <div class="card narrow">
+                        <h1>"Not loaded"</h1>
+                        <p>{why}</p>
+                        <div class="actions">
+                            <a class="button" href="/">"All sessions"</a>
+                            <button type="button" class="primary" on:click=move |_| ask()>"Try again"</button>
+                        </div>
+                    </div>
+                </main>
+            }
+            .into_any()
+        }
+    }
+}
+
+#[component]
+fn Missing() -> impl IntoView {
+    view! {
+        <main id="main" class="centre">
+            <div class="card narrow" data-testid="missing-session">
+                <h1>"No such session"</h1>
+                <p>"It has ended, or it never was, or it belongs to someone else."</p>
+                <p class="muted">"A session ends when someone deletes it, when it was idle for too long, or at the end of its lifetime. Its sandbox and files are gone then."</p>
+                <div class="actions"><a class="button primary" href="/">"All sessions"</a></div>
+            </div>
+        </main>
+    }
+}
+
+#[component]
+fn Desk() -> impl IntoView {
+    let here = Here::here();
+    let session = here.session();
+    let ended = Memo::new(move |_| {
+        session.with(|session| match session.as_ref().map(|session| session.view.state) {
+            Some(SessionState::Ended { reason }) => Some(look::end_reason(reason)),
+            _ => None,
+        })
+    });
+    let restarting = Memo::new(move |_| session.with(|session| session.as_ref().is_some_and(|session| session.view.state == SessionState::Restarting)));
+    let tab = move |pane: Pane, icon: Name, text: &'static str| {
+        view! {
+            <button type="button" aria-pressed=move || (here.pane.get() == pane).to_string() class:chosen=move || here.pane.get() == pane
+                on:click=move |_| here.pane.set(pane)>
+                <Icon name=icon /><span>{text}</span>
+            </button>
+        }
+    };
+    view! {
+        <main id="main" class="session" data-pane=move || here.pane.get().word() class:without-facts=move || !here.facts.get()>
+            <Header />
+            <div class="banner" role="status">
+                {move || ended.get().map(|why| view! {
+                    <p>"This session has ended ("{why}"). Its sandbox and files are gone; what you see is the record of it."</p>
+                })}
+                {move || restarting.get().then(|| view! { <p>"The sandbox died; a new one is being made on the same workspace."</p> })}
+            </div>
+            <div class="desk">
+                <Commands />
+                <Handle variable="--commands" label="Width of the commands" grows=1.0 first=288.0 least=200.0 most=560.0 />
+                <OutputPane />
+                <Handle variable="--facts" label="Width of the facts" grows=-1.0 first=288.0 least=220.0 most=520.0 />
+                <Info />
+            </div>
+            <nav class="bottom-bar" aria-label="Parts of the session">
+                {tab(Pane::Commands, Name::List, "Commands")}
+                {tab(Pane::Output, Name::Terminal, "Output")}
+                {tab(Pane::Info, Name::Info, "Info")}
+            </nav>
+        </main>
+    }
+}
+
+/// The name of a session, fit to be shown.
+fn shown_name(session: &Session) -> String {
+    plain(&session.view.name)
+}

@@ -1,0 +1,86 @@
+//! One entry of the time line: a command, or a restart of the sandbox.
+
+use leptos::prelude::*;
+use leptos_router::components::A;
+
+use glassbox_shared::id::CommandId;
+use glassbox_shared::text::plain;
+
+use super::here::{Here, Pane};
+use crate::page::clock::use_clock;
+use crate::page::interop::browser;
+use crate::page::parts::icons::StateIcon;
+use crate::page::parts::state::State;
+use crate::page::parts::time::Ago;
+use crate::page::store::use_store;
+use crate::state::look::{self, Glyph};
+use crate::state::{visible, words};
+
+/// A command: its text in two lines, its state, its time.
+#[component]
+pub fn CommandRow(id: CommandId) -> impl IntoView {
+    let here = Here::here();
+    let (store, clock) = (use_store(), use_clock());
+    let key = id.clone();
+    let command = Memo::new(move |_| store.command(&here.id(), &key));
+    let look = Memo::new(move |_| command.with(|command| command.as_ref().map(|command| look::command(command, clock.now()))));
+    let time = Memo::new(move |_| {
+        command.with(|command| {
+            let command = command.as_ref()?;
+            let ran = words::duration(look::ran_for(command, clock.now()));
+            Some(if command.state.is_final() { format!("in {ran}") } else { ran })
+        })
+    });
+    let text = move || command.with(|command| command.as_ref().map(|command| visible::visible(command.command.trim())).unwrap_or_default());
+    let exact = move || command.with(|command| command.as_ref().map(|command| format!("Started {}", browser::exact_time(command.created_at))));
+    let by = move || {
+        command.with(|command| {
+            let session = here.session();
+            let command = command.as_ref()?;
+            // Only who is not the session's own agent is worth a word.
+            let other = session.with(|session| session.as_ref().is_some_and(|session| session.view.created_by != command.actor));
+            other.then(|| plain(command.actor.name()))
+        })
+    };
+    let state = move || command.with(|command| command.as_ref().map_or("unknown", |command| look::state_word(&command.state)));
+    let shown = key_is_shown(here, id.clone());
+    view! {
+        <li>
+            <A href=here.address(&id) scroll=false attr:class="command-row" attr:data-row="" attr:data-testid="command-row"
+                attr:data-command-id=id.to_string() attr:data-state=state attr:aria-current=move || shown.get().then_some("true")
+                on:click=move |_| here.pane.set(Pane::Output)>
+                <code class="text">{text}</code>
+                <span class="under">
+                    {move || look.get().map(|look| view! { <State look /> })}
+                    <span class="by">{by}</span>
+                    <span class="figures time" title=exact>{time}</span>
+                </span>
+            </A>
+        </li>
+    }
+}
+
+fn key_is_shown(here: Here, id: CommandId) -> Memo<bool> {
+    Memo::new(move |_| here.shown.with(|shown| shown.as_ref() == Some(&id)))
+}
+
+/// The sandbox died and was made anew: why, what is kept, what is lost.
+#[component]
+pub fn RestartCard(index: usize) -> impl IntoView {
+    let session = Here::here().session();
+    let restart = Memo::new(move |_| session.with(|session| session.as_ref()?.view.restarts.get(index).cloned()));
+    move || {
+        restart.get().map(|restart| {
+            view! {
+                <li class="restart-card" data-testid="restart-card">
+                    <p class="title"><span class="state tone-quiet"><StateIcon glyph=Glyph::Turn /></span>{look::restart(&restart)}</p>
+                    <dl>
+                        <div><dt>"Kept"</dt><dd>{plain(&restart.kept)}</dd></div>
+                        <div><dt>"Lost"</dt><dd>{plain(&restart.lost)}</dd></div>
+                    </dl>
+                    <p class="small muted"><Ago at=restart.at /></p>
+                </li>
+            }
+        })
+    }
+}

@@ -1,0 +1,50 @@
+//! Title and icon of the tab: what goes on, seen from another tab.
+
+use leptos::prelude::*;
+
+use glassbox_shared::text::plain;
+
+use super::clock::use_clock;
+use super::interop::browser;
+use super::store::use_store;
+use crate::state::session::Group;
+
+/// What the open page is called; a page sets it.
+#[derive(Debug, Clone, Copy)]
+pub struct Title(pub RwSignal<String>);
+
+/// Sets the name of the page for as long as the caller lives.
+pub fn use_title(name: impl Fn() -> String + 'static) {
+    let title = expect_context::<Title>().0;
+    Effect::new(move |_| title.set(name()));
+    on_cleanup(move || title.set(String::new()));
+}
+
+/// Keeps title and icon true.
+pub fn follow() {
+    let (store, clock) = (use_store(), use_clock());
+    let title = expect_context::<Title>().0;
+    let counts = Memo::new(move |_| store.counts(clock.now()));
+    Effect::new(move |_| {
+        let [needs, running, quiet, _] = counts.get();
+        let active = running + quiet;
+        let what = match (needs, active) {
+            (0, 0) => String::new(),
+            (0, active) => format!("({active} running) "),
+            (needs, _) => format!("({needs} need{} you) ", if needs == 1 { "s" } else { "" }),
+        };
+        let name = title.get();
+        let name = if name.is_empty() { String::new() } else { format!("{} · ", plain(&name)) };
+        document().set_title(&format!("{what}{name}glassbox"));
+    });
+    let icon = Memo::new(move |_| {
+        let counts = counts.get();
+        let count = |group: Group| Group::FILTERS.iter().position(|filter| *filter == group).map_or(0, |index| counts[index]);
+        match (count(Group::NeedsYou), count(Group::Running) + count(Group::Quiet)) {
+            (0, 0) => None,
+            (0, _) => Some("%234f8ff0"),
+            _ => Some("%23a06be0"),
+        }
+    });
+    Effect::new(move |_| browser::set_icon(icon.get()));
+}

@@ -1,0 +1,260 @@
+//! One session of the list: what it does now, and whether it needs someone.
+
+use glassbox_shared::actor::{Actor, Role};
+use glassbox_shared::command::{CommandState, CommandView};
+use glassbox_shared::id::CommandId;
+use glassbox_shared::session::{SessionState, SessionView};
+use glassbox_shared::text::plain;
+
+use super::look::{self, Glyph, Look, QUIET_SECONDS, Tone, look};
+
+/// What the list knows of a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Session {
+    /// As last told. `latest_command` is kept beside it.
+    pub view: SessionView,
+    /// The newest running command, else the newest one.
+    pub latest: Option<CommandView>,
+    /// The last line of output of `latest`.
+    pub last_line: String,
+}
+
+/// The groups of the list, in the order of need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Group {
+    /// A person has to look: a kill left something alive.
+    NeedsYou,
+    /// A command runs (or the sandbox is on its way).
+    Running,
+    /// A command runs and has said nothing for a while.
+    Quiet,
+    /// Nothing runs.
+    Idle,
+    /// Over.
+    Ended,
+}
+
+impl Group {
+    /// Those that have a filter.
+    pub const FILTERS: [Group; 4] = [Group::NeedsYou, Group::Running, Group::Quiet, Group::Idle];
+
+    /// The filter's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::NeedsYou => "Needs you",
+            Group::Running => "Running",
+            Group::Quiet => "Quiet",
+            Group::Idle => "Idle",
+            Group::Ended => "Ended",
+        }
+    }
+
+    /// A command that turns quiet and wakes again does not move its session in the list: both rank the same.
+    fn rank(self) -> u8 {
+        match self {
+            Group::NeedsYou => 0,
+            Group::Running | Group::Quiet => 1,
+            Group::Idle => 2,
+            Group::Ended => 3,
+        }
+    }
+}
+
+impl Session {
+    /// From a list or an event.
+    pub fn new(mut view: SessionView) -> Self {
+        let latest = view.latest_command.take().map(|command| *command);
+        Self { view, latest, last_line: String::new() }
+    }
+
+    /// A newer view. Events come without `latest_command`; an end is never taken back.
+    pub fn apply(&mut self, mut view: SessionView) {
+        if let Some(command) = view.latest_command.take() {
+            self.command(&command);
+        }
+        if matches!(self.view.state, SessionState::Ended { .. }) && !matches!(view.state, SessionState::Ended { .. }) {
+            return;
+        }
+        self.view = view;
+    }
+
+    /// One of its commands is new or changed.
+    pub fn command(&mut self, command: &CommandView) {
+        let replaces = match &self.latest {
+            None => true,
+            Some(latest) if latest.command_id == command.command_id => !latest.state.is_final() || command.state.is_final(),
+            // The newest running one, else the newest one.
+            Some(latest) => match (latest.state.is_final(), command.state.is_final()) {
+                (true, false) => true,
+                (false, true) => false,
+                _ => command.number > latest.number,
+            },
+        };
+        if !replaces {
+            return;
+        }
+        let same = self.latest.as_ref().is_some_and(|latest| latest.command_id == command.command_id);
+        if !same {
+            self.last_line.clear();
+        }
+        self.latest = Some(command.clone());
+    }
+
+    /// Its output grew. True: it is the command that is shown.
+    pub fn progress(&mut self, id: &CommandId, output_bytes: u64, last_output_at: f64, last_line: &str) -> bool {
+        let Some(latest) = self.latest.as_mut().filter(|latest| latest.command_id == *id) else { return false };
+        latest.output_bytes = latest.output_bytes.max(output_bytes);
+        latest.last_output_at = Some(latest.last_output_at.unwrap_or(0.0).max(last_output_at));
+        // The server made it plain already; the page does not rely on that.
+        self.last_line = plain(last_line);
+        true
+    }
+
+    /// Is it over?
+    pub fn ended(&self) -> bool {
+        matches!(self.view.state, SessionState::Ended { .. })
+    }
+
+    /// Where it belongs at time `now`.
+    pub fn group(&self, now: f64) -> Group {
+        match (self.view.state, &self.latest) {
+            (SessionState::Ended { .. }, _) => Group::Ended,
+            (_, Some(command)) if look::survived(command) => Group::NeedsYou,
+            (_, Some(command)) if command.state == CommandState::Running && look::silence(command, now) >= QUIET_SECONDS => Group::Quiet,
+            (_, Some(command)) if !command.state.is_final() => Group::Running,
+            (SessionState::Starting | SessionState::Restarting, _) => Group::Running,
+            _ => Group::Idle,
+        }
+    }
+
+    /// How it looks in the list.
+    pub fn look(&self, now: f64) -> Look {
+        match (self.view.state, self.group(now)) {
+            (SessionState::Ready, Group::NeedsYou) => look(Glyph::Triangle, "needs you", Tone::Needs),
+            (SessionState::Ready, Group::Running) => look(Glyph::Dot, "running", Tone::Running),
+            (SessionState::Ready, Group::Quiet) => look(Glyph::Half, "quiet", Tone::Quiet),
+            (SessionState::Ready, _) => look(Glyph::Dash, "idle", Tone::Muted),
+            (state, _) => look::session_state(state),
+        }
+    }
+
+    /// When it last began, ended or got something; output does not count, or the list would never rest.
+    pub fn changed_at(&self) -> f64 {
+        let command = self.latest.as_ref().map_or(0.0, |command| command.ended_at.unwrap_or(command.created_at));
+        self.view.created_at.max(command)
+    }
+
+    /// Order of the list: need, then change (newest first), then id, so that it is total.
+    pub fn order(&self, other: &Self, now: f64) -> std::cmp::Ordering {
+        (self.group(now).rank().cmp(&other.group(now).rank()))
+            .then(other.changed_at().total_cmp(&self.changed_at()))
+            .then(self.view.session_id.cmp(&other.view.session_id))
+    }
+
+    /// Does it match what someone typed? Name, agent, id, command.
+    pub fn matches(&self, text: &str) -> bool {
+        let text = text.trim().to_lowercase();
+        let command = self.latest.as_ref().map_or("", |command| command.command.as_str());
+        text.is_empty()
+            || [self.view.name.as_str(), self.view.created_by.name(), self.view.session_id.as_str(), command]
+                .iter()
+                .any(|field| field.to_lowercase().contains(&text))
+    }
+}
+
+/// May the person at this page run commands in the session? If not, why, in words.
+pub fn may_run(role: Role, view: &SessionView) -> Result<(), String> {
+    match (role, &view.control.holder) {
+        (Role::Viewer, _) => Err("You are signed in to watch. An operator's key can run commands.".to_owned()),
+        (Role::Admin, _) => Err("An admin's key has no sandboxes.".to_owned()),
+        (Role::Operator, Actor::Agent { name }) => Err(format!(
+            "{} is in control here. You can watch and kill; taking over comes in a later version.",
+            plain(name)
+        )),
+        (Role::Agent, Actor::Human { name }) => Err(format!("Someone ({}) is in control here.", plain(name))),
+        _ => Ok(()),
+    }
+}
+
+/// May they create sessions, kill, and delete? Killing needs no control; the server decides about the rest.
+pub fn may_act(role: Role) -> bool {
+    matches!(role, Role::Operator | Role::Agent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::samples;
+
+    fn running(number: u64) -> CommandView {
+        samples::command(number, "make")
+    }
+
+    fn ended(number: u64) -> CommandView {
+        CommandView { state: CommandState::Exited { code: 0 }, ended_at: Some(number as f64 + 0.5), ..running(number) }
+    }
+
+    #[test]
+    fn the_newest_running_command_stands_for_the_session_else_the_newest() {
+        let mut session = Session::new(samples::session(1));
+        session.command(&running(1));
+        session.command(&ended(2));
+        assert_eq!(session.latest.as_ref().map(|c| c.number), Some(1), "still running");
+        session.command(&ended(1));
+        session.command(&ended(2));
+        assert_eq!(session.latest.as_ref().map(|c| c.number), Some(2));
+        session.command(&running(2));
+        assert_eq!(session.group(3.0), Group::Idle, "an end is never taken back");
+    }
+
+    #[test]
+    fn an_event_without_the_latest_command_keeps_it() {
+        let mut session = Session::new(samples::session(1));
+        session.command(&running(1));
+        session.apply(samples::session(1));
+        assert_eq!(session.group(2.0), Group::Running);
+        assert_eq!(session.group(31.0), Group::Quiet);
+    }
+
+    #[test]
+    fn turning_quiet_does_not_move_a_session() {
+        let mut quiet = Session::new(samples::session(1));
+        quiet.command(&running(5));
+        let mut busy = Session::new(samples::session(2));
+        busy.command(&running(4));
+        busy.progress(&samples::command_id(4), 10, 99.0, "x");
+        assert_eq!((quiet.group(100.0), busy.group(100.0)), (Group::Quiet, Group::Running));
+        assert!(quiet.order(&busy, 100.0).is_lt(), "it changed later");
+        assert!(quiet.order(&busy, 6.0).is_lt());
+    }
+
+    #[test]
+    fn the_last_line_belongs_to_the_command_that_is_shown() {
+        let mut session = Session::new(samples::session(1));
+        session.command(&running(1));
+        assert!(session.progress(&samples::command_id(1), 3, 2.0, "4\u{1b}[1m2 %"));
+        assert_eq!(session.last_line, "42 %");
+        session.command(&running(2));
+        assert_eq!(session.last_line, "");
+        assert!(!session.progress(&samples::command_id(1), 9, 3.0, "old"));
+    }
+
+    #[test]
+    fn a_search_finds_name_agent_and_command() {
+        let mut session = Session::new(samples::session(1));
+        session.command(&samples::command(1, "pytest -q"));
+        assert!(["", " SESSION-1 ", "agent-7", "pytest"].iter().all(|text| session.matches(text)));
+        assert!(!session.matches("cargo"));
+    }
+
+    #[test]
+    fn who_may_run_is_said_in_words() {
+        let mut view = samples::session(1);
+        assert!(may_run(Role::Operator, &view).is_err_and(|why| why.starts_with("agent-7 is in control")));
+        assert!(may_run(Role::Agent, &view).is_ok());
+        view.control.holder = Actor::Human { name: "Ann".to_owned() };
+        assert!(may_run(Role::Operator, &view).is_ok());
+        assert!(may_run(Role::Viewer, &view).is_err());
+        assert!(may_act(Role::Operator) && !may_act(Role::Viewer));
+    }
+}
