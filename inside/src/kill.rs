@@ -142,7 +142,9 @@ impl Kill {
         }
         match self.killing_since {
             None => self.terminate(&found),
-            Some(since) if now.duration_since(since) > KILL_DEADLINE => return Some(self.outcome(&found)),
+            Some(since) if now.duration_since(since) > KILL_DEADLINE => {
+                return Some(self.outcome(&found));
+            }
             Some(since) => self.kill(prey, found, since == now),
         }
         let now = Instant::now();

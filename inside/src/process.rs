@@ -69,13 +69,17 @@ fn read(pid: Pid) -> Option<Process> {
 
 /// Every process that there is, zombies included.
 pub fn list() -> Vec<Process> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(read).collect()
 }
 
 /// Does the environment that this process was started with say that it belongs to a command? `mark` is `NAME=value`.
 pub fn is_marked(pid: Pid, mark: &[u8]) -> bool {
-    let Ok(file) = File::open(format!("/proc/{pid}/environ")) else { return false };
+    let Ok(file) = File::open(format!("/proc/{pid}/environ")) else {
+        return false;
+    };
     let mut environment = Vec::new();
     // What was read before an error is searched all the same.
     let _ = file.take(LONGEST_ENVIRONMENT).read_to_end(&mut environment);
@@ -84,7 +88,9 @@ pub fn is_marked(pid: Pid, mark: &[u8]) -> bool {
 
 /// Is this the helper of that command? Anyone can call itself so; it is then ended with the command.
 pub fn is_helper_of(pid: Pid, command: &CommandId) -> bool {
-    let Ok(bytes) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
+    let Ok(bytes) = fs::read(format!("/proc/{pid}/cmdline")) else {
+        return false;
+    };
     let mut words = bytes.strip_suffix(b"\0").unwrap_or(&bytes).split(|byte| *byte == 0);
     let program = words.next().unwrap_or_default();
     program.rsplit(|byte| *byte == b'/').next() == Some(env!("CARGO_PKG_NAME").as_bytes())
@@ -107,14 +113,8 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_and_spaces_does_not_shift_the_fields() {
         let line = "4242 (a) R 1 (b c) T 77 4000 3999 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 1 0 987654 1 2\n";
-        let expected = Process {
-            pid: 4242,
-            parent: 77,
-            group: 4000,
-            started: 987_654,
-            is_stopped: true,
-            is_zombie: false,
-        };
+        let expected =
+            Process { pid: 4242, parent: 77, group: 4000, started: 987_654, is_stopped: true, is_zombie: false };
         assert_eq!(parse_stat(line), Some(expected));
     }
 

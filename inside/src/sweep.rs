@@ -16,7 +16,7 @@ use crate::kill::{Kill, Prey};
 use crate::process;
 use crate::sys::{self, Pid, signal};
 
-/// How long the server may take to send the tag.
+/// How long the server may take to send the tag, once everything is ended.
 const TAG_DEADLINE: Duration = Duration::from_secs(10);
 
 /// How long helpers may take to stop, or to vanish after KILL.
@@ -30,17 +30,20 @@ pub fn sweep(command: &CommandId) -> ExitCode {
     // Signals that the sandbox's processes send must not end us; nothing depends on these two succeeding.
     let _ = sys::block_signals_and_watch_children();
     let _ = sys::set_not_dumpable();
+    let began = Instant::now();
+    let survivors = end_everything(command);
+    let took = began.elapsed();
+    // Only now: under gVisor a process of the same user can read our stdin through /proc although we are not dumpable. A
+    // command that steals the tag may say what it likes in our name, but it does so from the grave.
     let tag = match receive_tag() {
         Ok(tag) => tag,
         Err(error) => return crate::refuse(&format!("no tag came: {error}")),
     };
-    let began = Instant::now();
-    let survivors = end_everything(command);
     let ended = FromHelper::Ended(Ended {
         status: ExitStatus::Unknown,
         cause: EndCause::Kill,
         signal: signal::KILL,
-        took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         survivors,
     });
     let mut stdout = io::stdout().lock();
@@ -80,7 +83,7 @@ fn end_everything(command: &CommandId) -> Vec<Survivor> {
         let _ = sys::send(*pid, signal::STOP);
     }
     wait_until(|| process::list().iter().all(|p| !helpers.contains(&p.pid) || p.is_stopped || p.is_zombie));
-    let mut survivors = end_processes(&Prey::new(helpers.clone(), command));
+    let mut survivors = end_processes(command, &helpers);
     if !survivors.is_empty() {
         // The helper stays, for the reasons above: a survivor as well.
         survivors.extend(helpers.iter().map(|pid| Survivor { pid: *pid, name: process::name(*pid) }));
@@ -95,7 +98,7 @@ fn end_everything(command: &CommandId) -> Vec<Survivor> {
     }
     let lives = |pid: Pid| process::list().iter().any(|process| process.pid == pid && !process.is_zombie);
     wait_until(|| !helpers.iter().any(|pid| lives(*pid)));
-    let mut survivors = end_processes(&Prey::new(Vec::new(), command));
+    let mut survivors = end_processes(command, &[]);
     let helpers = helpers.into_iter().filter(|pid| lives(*pid));
     survivors.extend(helpers.map(|pid| Survivor { pid, name: process::name(pid) }));
     survivors.truncate(MAX_SURVIVORS);
@@ -112,10 +115,14 @@ fn helpers_of(command: &CommandId) -> Vec<Pid> {
         .collect()
 }
 
-fn end_processes(prey: &Prey) -> Vec<Survivor> {
+/// Ends all that belongs to the command except its helpers.
+fn end_processes(command: &CommandId, helpers: &[Pid]) -> Vec<Survivor> {
+    // A command may run a sweep of itself; it would be marked then.
+    let me = std::process::id() as Pid;
+    let prey = Prey::new(helpers.iter().copied().chain([me]).collect(), command);
     let mut kill = Kill::new(EndCause::Kill, Duration::ZERO, Instant::now());
     loop {
-        if let Some(outcome) = kill.step(prey, None) {
+        if let Some(outcome) = kill.step(&prey, None) {
             return outcome.survivors;
         }
         sleep(kill.next_look().saturating_duration_since(Instant::now()));

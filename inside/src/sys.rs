@@ -159,9 +159,7 @@ pub fn reap() -> io::Result<Reaped> {
     // SAFETY: waitpid writes one int, which `status` is.
     match check(unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) }) {
         Ok(0) => Ok(Reaped::NoneYet),
-        Ok(pid) if libc::WIFSIGNALED(status) => {
-            Ok(Reaped::Process(pid, ExitStatus::Signal(libc::WTERMSIG(status))))
-        }
+        Ok(pid) if libc::WIFSIGNALED(status) => Ok(Reaped::Process(pid, ExitStatus::Signal(libc::WTERMSIG(status)))),
         Ok(pid) => Ok(Reaped::Process(pid, ExitStatus::Code(libc::WEXITSTATUS(status)))),
         Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(Reaped::Childless),
         Err(error) => Err(error),
@@ -201,7 +199,7 @@ pub struct Program<'a> {
     pub streams: [BorrowedFd<'a>; 3],
 }
 
-/// posix_spawn's two parameter objects, destroyed when dropped.
+/// `posix_spawn`'s two parameter objects, destroyed when dropped.
 struct SpawnParameters {
     actions: libc::posix_spawn_file_actions_t,
     attributes: libc::posix_spawnattr_t,
@@ -238,7 +236,7 @@ fn pointers(strings: &[CString]) -> Vec<*mut libc::c_char> {
 
 /// Starts a program in a session of its own, with every signal at its default and none blocked, and returns its PID.
 ///
-/// By posix_spawn, which shares our memory until the exec: a fork costs 3 to 9 ms under gVisor.
+/// By `posix_spawn`, which shares our memory until the exec: a fork costs 3 to 9 ms under gVisor.
 pub fn spawn(program: &Program<'_>) -> io::Result<Pid> {
     let mut parameters = SpawnParameters::new()?;
     let arguments = pointers(program.arguments);
@@ -256,11 +254,14 @@ pub fn spawn(program: &Program<'_>) -> io::Result<Pid> {
         }
         let attributes = &raw mut parameters.attributes;
         let mut signals = MaybeUninit::<libc::sigset_t>::uninit();
-        check(libc::sigfillset(signals.as_mut_ptr()))?;
+        // Every bit: sigfillset leaves out the two signals that glibc keeps to itself, and it would then have the child
+        // ignore these, which another C library's programs do not expect.
+        signals.as_mut_ptr().write_bytes(0xff, 1);
         check_number(libc::posix_spawnattr_setsigdefault(attributes, signals.as_ptr()))?;
         check(libc::sigemptyset(signals.as_mut_ptr()))?;
         check_number(libc::posix_spawnattr_setsigmask(attributes, signals.as_ptr()))?;
-        let flags = libc::c_int::from(libc::POSIX_SPAWN_SETSID) | libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
+        let flags =
+            libc::c_int::from(libc::POSIX_SPAWN_SETSID) | libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
         check_number(libc::posix_spawnattr_setflags(attributes, flags as libc::c_short))?;
         check_number(libc::posix_spawn(
             &raw mut pid,

@@ -47,7 +47,9 @@ fn a_command_may_close_its_output_and_go_on() {
 #[test]
 fn a_kill_after_the_end_ends_what_was_left_behind() {
     let seconds = unique_sleep();
-    let mut helper = run(&format!("setsid sleep {seconds} & sleep {seconds} & (trap '' TERM; echo armed; exec sleep {seconds}) & wait -n < /dev/null & while ! [ -e /proc/$! ]; do :; done"));
+    let mut helper = run(&format!(
+        "setsid sleep {seconds} & sleep {seconds} & (trap '' TERM; echo armed; exec sleep {seconds}) & wait -n < /dev/null & while ! [ -e /proc/$! ]; do :; done"
+    ));
     helper.wait_for_text("armed");
     assert_eq!(helper.wait_for_end(), own_end(ExitStatus::Code(0)));
     helper.kill_after(Duration::from_millis(100));

@@ -37,8 +37,8 @@ fn bytes_that_are_no_text_pass_unchanged() {
 #[test]
 fn merged_output_keeps_the_order_of_the_writes() {
     let helper = run_to_end("for i in 1 2 3 4 5; do echo out $i; echo err $i >&2; done");
-    let expected: String = (1..=5).map(|i| format!("out {i}\nerr {i}\n")).collect();
-    assert_eq!(helper.text(), expected.as_bytes());
+    let lines: Vec<String> = (1..=5).map(|i| format!("out {i}\nerr {i}\n")).collect();
+    assert_eq!(helper.text(), lines.concat().as_bytes());
     assert!(helper.output.iter().all(|(channel, _)| *channel == Channel::Merged));
 }
 
@@ -107,7 +107,9 @@ fn a_slow_reader_gets_everything() {
 
 #[test]
 fn a_command_sees_no_stdin_and_none_of_the_helpers_descriptors() {
-    let helper = run_to_end("cat; readlink /proc/self/fd/0; ls /proc/self/fd | wc -l; [ /proc/self/fd/1 -ef /proc/self/fd/2 ] && echo merged");
+    let helper = run_to_end(
+        "cat; readlink /proc/self/fd/0; ls /proc/self/fd | wc -l; [ /proc/self/fd/1 -ef /proc/self/fd/2 ] && echo merged",
+    );
     // ls itself has the folder open.
     assert_eq!(String::from_utf8_lossy(&helper.text()), "/dev/null\n4\nmerged\n");
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{assert_none_left, DEADLINE, Helper, eventually, processes_with, run, script, unique_sleep};
+use common::{DEADLINE, Helper, assert_none_left, eventually, processes_with, run, script, unique_sleep};
 use glassbox_shared::helper::{FromHelper, ToHelper};
 
 /// A tree with a daemon and someone who ignores TERM; waits until it stands.

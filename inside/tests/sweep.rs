@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{assert_none_left, Helper, KILL, STOP, eventually, is_alive, processes_with, run, signal, sweep, unique_sleep};
+use common::{
+    Helper, KILL, STOP, assert_none_left, eventually, is_alive, processes_with, run, signal, sweep, unique_sleep,
+};
 use glassbox_shared::helper::{EndCause, Ended, ExitStatus};
 
 fn assert_clean(ended: &Ended) {
@@ -74,16 +76,24 @@ fn another_command_is_not_touched() {
 }
 
 #[test]
-fn a_sweep_without_a_tag_does_nothing() {
-    let mut helper = run("echo ready; sleep 1000");
-    helper.wait_for_text("ready");
+fn a_sweep_does_its_work_before_it_asks_for_the_tag_and_says_nothing_without_one() {
+    let seconds = unique_sleep();
+    let mut helper = tree(&seconds);
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_glassbox-inside"))
         .args(["sweep", &helper.id])
         .stdin(std::process::Stdio::null())
         .output()
         .expect("it was built");
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
-    assert!(is_alive(helper.pid));
-    helper.kill_after(std::time::Duration::ZERO);
-    helper.wait_for_close();
+    assert_none_left(&seconds);
+    helper.wait_for_leave();
+}
+
+#[test]
+fn a_command_that_sweeps_itself_ends_itself_and_the_sweep_is_no_victim_of_its_own() {
+    let program = env!("CARGO_BIN_EXE_glassbox-inside");
+    let mut helper = run(&format!("{program} sweep $GLASSBOX_COMMAND < /dev/null; echo not reached"));
+    helper.wait_for_leave();
+    eventually("the sweep is over", || processes_with(&helper.id).is_empty());
+    assert!(!is_alive(helper.pid));
 }

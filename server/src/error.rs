@@ -3,7 +3,6 @@
 
 use glassbox_shared::error::ErrorCode;
 
-use crate::command::log::LogError;
 use crate::runtime::RuntimeError;
 use crate::store::StoreError;
 
@@ -70,19 +69,6 @@ impl From<StoreError> for DomainError {
         match error {
             StoreError::Full => Self::new(ErrorCode::StorageFull, "the server's data disk is full; nothing was changed; free some space and try again").because(error),
             other => Self::new(ErrorCode::Internal, "the server could not write down what happened").because(other),
-        }
-    }
-}
-
-impl From<LogError> for DomainError {
-    fn from(error: LogError) -> Self {
-        match error {
-            LogError::Full => Self::new(ErrorCode::StorageFull, "the server's data disk is full; nothing was started; free some space and try again").because(error),
-            LogError::BeyondEnd { from, end } => {
-                Self::new(ErrorCode::OffsetBeyondEnd, format!("offset {from} is beyond the end of the output ({end} bytes so far)")).because(error)
-            }
-            LogError::NotFound => Self::new(ErrorCode::NotFound, "the output of this command is no longer held").because(error),
-            LogError::Io(_) => Self::new(ErrorCode::Internal, "the output could not be read or written").because(error),
         }
     }
 }

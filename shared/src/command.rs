@@ -215,14 +215,33 @@ pub mod output_headers {
 
 /// Linux signal numbers by name, as far as people use them here.
 const SIGNALS: [(&str, i32); 19] = [
-    ("HUP", 1), ("INT", 2), ("QUIT", 3), ("ILL", 4), ("TRAP", 5), ("ABRT", 6), ("BUS", 7), ("FPE", 8), ("KILL", 9),
-    ("USR1", 10), ("SEGV", 11), ("USR2", 12), ("PIPE", 13), ("ALRM", 14), ("TERM", 15), ("CONT", 18), ("STOP", 19),
-    ("TSTP", 20), ("WINCH", 28),
+    ("HUP", 1),
+    ("INT", 2),
+    ("QUIT", 3),
+    ("ILL", 4),
+    ("TRAP", 5),
+    ("ABRT", 6),
+    ("BUS", 7),
+    ("FPE", 8),
+    ("KILL", 9),
+    ("USR1", 10),
+    ("SEGV", 11),
+    ("USR2", 12),
+    ("PIPE", 13),
+    ("ALRM", 14),
+    ("TERM", 15),
+    ("CONT", 18),
+    ("STOP", 19),
+    ("TSTP", 20),
+    ("WINCH", 28),
 ];
 
 /// `SIGTERM` for 15; `signal 64` for what has no common name.
 pub fn signal_name(number: i32) -> String {
-    SIGNALS.iter().find(|(_, n)| *n == number).map_or_else(|| format!("signal {number}"), |(name, _)| format!("SIG{name}"))
+    SIGNALS
+        .iter()
+        .find(|(_, n)| *n == number)
+        .map_or_else(|| format!("signal {number}"), |(name, _)| format!("SIG{name}"))
 }
 
 /// The number for `SIGINT`, `INT` or `int`.

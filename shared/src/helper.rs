@@ -231,7 +231,9 @@ impl FrameBuffer {
     /// The next whole frame's kind and body (for the helper's frames the body begins with the tag).
     pub fn next_frame(&mut self) -> Result<Option<(u8, &[u8])>, FrameError> {
         let rest = &self.bytes[self.read..];
-        let Some((length, _)) = rest.split_first_chunk::<4>() else { return Ok(None) };
+        let Some((length, _)) = rest.split_first_chunk::<4>() else {
+            return Ok(None);
+        };
         let length = u32::from_le_bytes(*length) as usize;
         if length > MAX_FRAME {
             return Err(FrameError::TooLong(length));
@@ -314,7 +316,9 @@ impl FromHelper {
 
     /// From a frame's kind and body; refuses a frame that does not carry `tag`.
     pub fn decode(tag: u64, kind: u8, body: &[u8]) -> Result<Self, FrameError> {
-        let Some((carried, payload)) = body.split_first_chunk::<8>() else { return Err(FrameError::Malformed("no tag")) };
+        let Some((carried, payload)) = body.split_first_chunk::<8>() else {
+            return Err(FrameError::Malformed("no tag"));
+        };
         if u64::from_le_bytes(*carried) != tag {
             return Err(FrameError::Malformed("tag"));
         }

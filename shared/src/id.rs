@@ -93,7 +93,14 @@ mod tests {
     #[test]
     fn an_id_has_its_prefix_and_nothing_that_needs_escaping() {
         assert!("sbx_abcdefghij234567abcd".parse::<SessionId>().is_ok());
-        for wrong in ["", "sbx_", "cmd_abcdefghij234567abcd", "sbx_abcdefghij234567abc", "sbx_abcdefghij234567ab/d", "sbx_ABCDEFGHIJ234567abcd"] {
+        for wrong in [
+            "",
+            "sbx_",
+            "cmd_abcdefghij234567abcd",
+            "sbx_abcdefghij234567abc",
+            "sbx_abcdefghij234567ab/d",
+            "sbx_ABCDEFGHIJ234567abcd",
+        ] {
             assert!(wrong.parse::<SessionId>().is_err(), "{wrong}");
         }
     }

@@ -3,10 +3,10 @@
 //! Text messages are JSON: [`FromViewer`] one way, [`FromServer`] the other. Binary messages are output, see [`Output`].
 //!
 //! # Events
-//! The server sends [`FromServer::Hello`] first, then [`FromServer::Event`]s of the tenant as they happen. `sequence`
-//! counts every event of the tenant by one. A viewer that meets a jump asks by [`FromViewer::Follow`] with its last
-//! sequence, or simply loads its lists again; the server itself sends [`FromServer::Reload`] when it had to drop events
-//! for a viewer that was too slow. `epoch` names the server process: after a restart sequences begin anew.
+//! The server sends [`FromServer::Hello`] first, then [`FromServer::Event`]s of the tenant as they happen. Sequences only
+//! grow; numbers are left out where a newer view of the same thing follows at once. [`FromServer::Reload`] is the only
+//! sign of loss: the viewer was too slow and loads its lists again. `epoch` names the server process: after a restart
+//! sequences begin anew.
 //!
 //! # Output
 //! [`FromViewer::Watch`] opens a stream under an id that the viewer chooses. Each binary message carries stream id and
@@ -124,7 +124,7 @@ pub enum FromServer {
     },
     /// Something happened in the tenant.
     Event {
-        /// Counts by one.
+        /// Grows with every event.
         sequence: u64,
         /// What.
         event: Event,

@@ -54,7 +54,9 @@ pub fn last_line(bytes: &[u8], limit: usize) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_start_matches('\u{fffd}');
     text.rsplit('\n')
-        .map(|line| line.trim_end_matches('\r').rsplit('\r').map(plain).find(|part| !part.trim().is_empty()).unwrap_or_default())
+        .map(|line| {
+            line.trim_end_matches('\r').rsplit('\r').map(plain).find(|part| !part.trim().is_empty()).unwrap_or_default()
+        })
         .find(|line| !line.is_empty())
         .map(|line| line.trim_end().chars().take(limit).collect())
         .unwrap_or_default()

@@ -51,8 +51,9 @@ impl Answer {
 
     /// The body as JSON, whatever the status.
     pub fn json<T: DeserializeOwned>(&self) -> T {
-        serde_json::from_slice(&self.body)
-            .unwrap_or_else(|error| panic!("{}: {} with a body that is not as expected ({error}): {}", self.asked, self.status, self.text()))
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| {
+            panic!("{}: {} with a body that is not as expected ({error}): {}", self.asked, self.status, self.text())
+        })
     }
 
     /// The body of a success, or the refusal.

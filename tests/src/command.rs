@@ -88,7 +88,8 @@ impl Command {
     pub async fn ended(&self) -> CommandView {
         let begun = Instant::now();
         loop {
-            let view: CommandView = self.client.get(&self.path(&format!("?wait={POLL}"))).await.ok().expect("the command can be seen");
+            let view: CommandView =
+                self.client.get(&self.path(&format!("?wait={POLL}"))).await.ok().expect("the command can be seen");
             if view.state.is_final() {
                 assert!(view.ended_at.is_some(), "an end has a time: {view:?}");
                 return view;

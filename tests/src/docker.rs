@@ -98,12 +98,18 @@ pub fn host_processes_of(container_id: &str) -> Vec<String> {
 /// Removes everything of an instance and says what there was.
 pub fn remove_all(instance: &str) -> Vec<String> {
     let mut removed = Vec::new();
-    for container in try_run(&["ps", "--all", "--quiet", "--filter", &format!("label={INSTANCE}={instance}")]).map(|t| lines(&t)).unwrap_or_default() {
+    for container in try_run(&["ps", "--all", "--quiet", "--filter", &format!("label={INSTANCE}={instance}")])
+        .map(|t| lines(&t))
+        .unwrap_or_default()
+    {
         removed.push(format!("container {container}"));
         let _ = try_run(&["rm", "--force", "--volumes", &container]);
     }
     let (ours, kind) = (format!("label={INSTANCE}={instance}"), format!("label={KIND}=workspace"));
-    for volume in try_run(&["volume", "ls", "--quiet", "--filter", &ours, "--filter", &kind]).map(|t| lines(&t)).unwrap_or_default() {
+    for volume in try_run(&["volume", "ls", "--quiet", "--filter", &ours, "--filter", &kind])
+        .map(|t| lines(&t))
+        .unwrap_or_default()
+    {
         removed.push(format!("volume {volume}"));
         let _ = try_run(&["volume", "rm", "--force", &volume]);
     }

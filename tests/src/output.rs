@@ -49,8 +49,14 @@ impl Read {
     async fn more(&mut self, command: &Command) {
         let path = command.path(&format!("/output?from={}&wait={POLL}", self.next));
         let answer = command.client().get(&path).await.success().expect("output can be read");
-        let number = |name: &str| answer.header(name).parse::<u64>().unwrap_or_else(|_| panic!("{name}: a number, not {:?}", answer.header(name)));
-        let (offset, next, gap) = (number(output_headers::OFFSET), number(output_headers::NEXT), number(output_headers::GAP));
+        let number = |name: &str| {
+            answer
+                .header(name)
+                .parse::<u64>()
+                .unwrap_or_else(|_| panic!("{name}: a number, not {:?}", answer.header(name)))
+        };
+        let (offset, next, gap) =
+            (number(output_headers::OFFSET), number(output_headers::NEXT), number(output_headers::GAP));
         assert_eq!(offset, self.next + gap, "bytes follow the last ones, or the gap says what is missing");
         assert_eq!(next, offset + answer.body.len() as u64, "the next offset counts the body");
         assert_eq!(answer.header("content-type"), "application/octet-stream", "output is bytes, not text");

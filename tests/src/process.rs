@@ -21,7 +21,11 @@ const SHOWN_LINES: usize = 60;
 pub fn binary() -> PathBuf {
     let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/glassbox");
     let path = std::env::var_os("GLASSBOX_TEST_BINARY").map_or_else(built, PathBuf::from);
-    assert!(path.is_file(), "the program to be tested, {}, is not there; run scripts/build.sh, or `make test`.", path.display());
+    assert!(
+        path.is_file(),
+        "the program to be tested, {}, is not there; run scripts/build.sh, or `make test`.",
+        path.display()
+    );
     path.canonicalize().expect("it was just found")
 }
 
@@ -59,7 +63,9 @@ impl ServerProcess {
     /// Starts `command` and waits until it says where it listens. Its output goes to files in `folder`.
     pub async fn start(mut command: Command, folder: &Path) -> Result<Self, String> {
         let _ = std::fs::remove_file(folder.join("stdout"));
-        let append = |name: &str| OpenOptions::new().create(true).append(true).open(folder.join(name)).expect("our own folder can be written");
+        let append = |name: &str| {
+            OpenOptions::new().create(true).append(true).open(folder.join(name)).expect("our own folder can be written")
+        };
         let (out, log): (File, File) = (append("stdout"), append("stderr"));
         let child = command.stdout(out).stderr(log).spawn().expect("the program can be started");
         let mut server = Self { child, folder: folder.to_owned(), address: String::new() };
@@ -71,7 +77,10 @@ impl ServerProcess {
     /// The address once it is printed; an error once the process has ended.
     fn look(&mut self) -> Option<Result<String, String>> {
         let said = self.stdout();
-        let address = said.lines().find_map(|line| line.strip_prefix("glassbox is ready at ")).map(|base| base.trim_end_matches('/').to_owned());
+        let address = said
+            .lines()
+            .find_map(|line| line.strip_prefix("glassbox is ready at "))
+            .map(|base| base.trim_end_matches('/').to_owned());
         if let Some(address) = address {
             return Some(Ok(address));
         }
@@ -86,19 +95,26 @@ impl ServerProcess {
 
     /// All that it wrote to stdout.
     pub fn stdout(&self) -> String {
-        std::fs::read(self.folder.join("stdout")).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        std::fs::read(self.folder.join("stdout"))
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
     }
 
     /// Its log: all that it, and those before it in this folder, wrote to stderr.
     pub fn log(&self) -> String {
-        std::fs::read(self.folder.join("stderr")).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        std::fs::read(self.folder.join("stderr"))
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
     }
 
     /// The end of its log, for messages.
     pub fn shown_log(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
-        format!("--- the server's log, last lines ---\n{}\n---", lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n"))
+        format!(
+            "--- the server's log, last lines ---\n{}\n---",
+            lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
+        )
     }
 
     /// Its process id.
@@ -144,7 +160,8 @@ impl Drop for ServerProcess {
 /// Bytes of memory of a process of ours.
 pub fn resident_bytes(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process is there");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the kernel says how much memory it has");
+    let line =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the kernel says how much memory it has");
     let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().expect("a number");
     kilobytes * 1024
 }

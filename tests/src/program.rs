@@ -51,8 +51,14 @@ pub fn command(arguments: &[&str], environment: &[(&str, &str)]) -> tokio::proce
 pub async fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Ran {
     let output = command(arguments, environment).output();
     let output = tokio::time::timeout(LIMIT, output).await;
-    let output = output.unwrap_or_else(|_| panic!("glassbox {arguments:?} did not end within {LIMIT:?}")).expect("it can be run");
-    Ran { code: output.status.code(), stdout: output.stdout, stderr: String::from_utf8_lossy(&output.stderr).into_owned() }
+    let output = output
+        .unwrap_or_else(|_| panic!("glassbox {arguments:?} did not end within {LIMIT:?}"))
+        .expect("it can be run");
+    Ran {
+        code: output.status.code(),
+        stdout: output.stdout,
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
 }
 
 /// The instances whose one-off data directories (of `glassbox run`) are or were below `folder`.

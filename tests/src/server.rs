@@ -63,8 +63,12 @@ impl Setup {
     pub async fn start(self) -> TestServer {
         docker::require();
         remove_remains_of_dead_tests();
-        let folder = tempfile::Builder::new().prefix(&format!("{PREFIX}{}-", std::process::id())).tempdir().expect("a folder can be made");
-        let operators = ["acme", "other"].map(|tenant| (tenant, format!("{tenant}-operator-{}{}", random_name(), random_name())));
+        let folder = tempfile::Builder::new()
+            .prefix(&format!("{PREFIX}{}-", std::process::id()))
+            .tempdir()
+            .expect("a folder can be made");
+        let operators =
+            ["acme", "other"].map(|tenant| (tenant, format!("{tenant}-operator-{}{}", random_name(), random_name())));
         let keys: Vec<String> = operators.iter().map(|(tenant, key)| format!("{tenant}:{key}")).collect();
         let mut setup = self.default_env("GLASSBOX_API_KEYS", keys.join(","));
         setup = setup.default_env("GLASSBOX_LISTEN", "127.0.0.1:0");
@@ -74,7 +78,11 @@ impl Setup {
     }
 
     fn default_env(self, name: &str, value: impl ToString) -> Self {
-        if self.environment.contains_key(name) || self.absent.iter().any(|absent| absent == name) { self } else { self.env(name, value) }
+        if self.environment.contains_key(name) || self.absent.iter().any(|absent| absent == name) {
+            self
+        } else {
+            self.env(name, value)
+        }
     }
 }
 
@@ -100,6 +108,7 @@ impl TestServer {
         Setup { environment: BTreeMap::new(), absent: Vec::new(), arguments: Vec::new(), binary: None }
             .env("GLASSBOX_REQUESTS_PER_MINUTE", 1_000_000)
             .env("RUST_LOG", "glassbox=debug,info")
+            .env("NO_COLOR", 1)
     }
 
     /// Starts one.
@@ -117,7 +126,11 @@ impl TestServer {
     /// `glassbox serve` as it is started.
     pub fn serve_command(&self) -> Command {
         let mut command = self.setup.binary.as_deref().map_or_else(glassbox, glassbox_at);
-        command.arg("serve").args(&self.setup.arguments).envs(&self.setup.environment).env("GLASSBOX_DATA_DIR", self.data_dir());
+        command
+            .arg("serve")
+            .args(&self.setup.arguments)
+            .envs(&self.setup.environment)
+            .env("GLASSBOX_DATA_DIR", self.data_dir());
         command
     }
 
@@ -204,7 +217,10 @@ impl TestServer {
     fn end_sessions(&self) -> Result<(), String> {
         let clients = [self.operator(), self.other_operator()];
         let ended = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .map_err(|error| error.to_string())?;
             runtime.block_on(async {
                 for client in clients {
                     end_sessions_of(&client).await?;
@@ -238,7 +254,8 @@ async fn end_sessions_of(client: &Client) -> Result<(), String> {
 /// Asks again where a test of rates has used them up.
 async fn patiently(client: &Client, method: Method, path: &str) -> Result<Answer, String> {
     loop {
-        let answer = client.try_send(client.request(method.clone(), path)).await.map_err(|error| format!("{error:?}"))?;
+        let answer =
+            client.try_send(client.request(method.clone(), path)).await.map_err(|error| format!("{error:?}"))?;
         if answer.status != 429 {
             return Ok(answer);
         }

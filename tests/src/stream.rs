@@ -101,7 +101,11 @@ impl Stream {
                 self.must_be_open("an end")?;
                 self.end = Some(End { offset: *offset, complete: *complete });
                 let reached = self.cursor.offset;
-                if reached == *offset { Ok(()) } else { Err(format!("the end is said to be at {offset}, but {reached} was reached")) }
+                if reached == *offset {
+                    Ok(())
+                } else {
+                    Err(format!("the end is said to be at {offset}, but {reached} was reached"))
+                }
             }
             FromServer::StreamError { code, detail, .. } => {
                 self.error = Some((*code, detail.clone()));

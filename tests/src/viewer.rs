@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use glassbox_shared::live::{Event, FromServer, FromViewer, HEARTBEAT_SECONDS, OUTPUT_HEADER, Output, SUBPROTOCOL, WatchFrom};
+use glassbox_shared::live::{
+    Event, FromServer, FromViewer, HEARTBEAT_SECONDS, OUTPUT_HEADER, Output, SUBPROTOCOL, WatchFrom,
+};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -85,7 +87,9 @@ impl Viewer {
     /// Opens the socket of someone who takes this many bytes a second, over a line with a small buffer.
     pub async fn connect_slow(client: &Client, bytes_per_second: u64) -> Self {
         let key = client.key().unwrap_or_default().to_owned();
-        Self::try_connect(client.base(), &[("x-api-key", &key)], Some(bytes_per_second)).await.expect("the socket opens")
+        Self::try_connect(client.base(), &[("x-api-key", &key)], Some(bytes_per_second))
+            .await
+            .expect("the socket opens")
     }
 
     /// Opens the socket with these headers beside the usual ones, or says why not.
@@ -101,29 +105,40 @@ impl Viewer {
         if pace.is_some() {
             socket.set_recv_buffer_size(SLOW_BUFFER).expect("a buffer's size can be set");
         }
-        let line = socket.connect(authority.parse().expect("host and port")).await.expect("the server takes connections");
-        let upgraded = tokio::time::timeout(CONNECT_LIMIT, client_async(request, line)).await.expect("an answer to the upgrade");
+        let line =
+            socket.connect(authority.parse().expect("host and port")).await.expect("the server takes connections");
+        let upgraded =
+            tokio::time::timeout(CONNECT_LIMIT, client_async(request, line)).await.expect("an answer to the upgrade");
         match upgraded {
             Ok((socket, response)) => {
                 let chosen = response.headers().get("sec-websocket-protocol").and_then(|value| value.to_str().ok());
                 assert_eq!(chosen, Some(SUBPROTOCOL), "the server names the subprotocol");
-                let mut viewer = Self::begin(socket, pace);
-                viewer.until("the server says hello", CONNECT_LIMIT, |heard| (!heard.epoch.is_empty() || heard.closed.is_some()).then_some(())).await;
+                let mut viewer = Self::begin(socket);
+                viewer
+                    .until("the server says hello", CONNECT_LIMIT, |heard| {
+                        (!heard.epoch.is_empty() || heard.closed.is_some()).then_some(())
+                    })
+                    .await;
+                viewer.set_pace(pace);
                 Ok(viewer)
             }
             Err(Error::Http(response)) => {
-                let body = response.body().as_deref().map(|body| String::from_utf8_lossy(body).into_owned()).unwrap_or_default();
+                let body = response
+                    .body()
+                    .as_deref()
+                    .map(|body| String::from_utf8_lossy(body).into_owned())
+                    .unwrap_or_default();
                 Err(NotUpgraded { status: response.status().as_u16(), body })
             }
             Err(error) => panic!("the upgrade failed: {error}"),
         }
     }
 
-    fn begin(socket: WebSocketStream<TcpStream>, pace: Option<u64>) -> Self {
+    fn begin(socket: WebSocketStream<TcpStream>) -> Self {
         let heard = Arc::new(Mutex::new(Heard::default()));
         let (change, changed) = watch::channel(0);
         let (say, mut to_say) = mpsc::unbounded_channel::<Message>();
-        let (pace, mut pacing) = watch::channel(pace);
+        let (pace, mut pacing) = watch::channel(None::<u64>);
         let (mut sink, mut source) = socket.split();
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
@@ -243,7 +258,10 @@ impl Viewer {
 
     /// Waits for a stream's end, or its refusal; all that was seen of it.
     pub async fn read_to_end(&mut self, stream: u32, limit: Duration) -> Stream {
-        self.until("the stream ends", limit, |heard| heard.streams.get(&stream).filter(|stream| stream.is_over()).cloned()).await
+        self.until("the stream ends", limit, |heard| {
+            heard.streams.get(&stream).filter(|stream| stream.is_over()).cloned()
+        })
+        .await
     }
 
     /// What is true of what was heard so far.

@@ -76,6 +76,10 @@ async function api(request, response, url) {
     changed(found);
     return json(response, 200, found);
   }
+  if (act === "output") {
+    response.writeHead(200, { "content-type": "application/octet-stream" });
+    return response.end(model.output(found).subarray(Number(url.searchParams.get("from") ?? 0)));
+  }
   if (act === "log") {
     response.writeHead(200, { "content-type": "application/octet-stream", "content-disposition": "attachment; filename=log.txt" });
     return response.end(model.output(found));

@@ -48,7 +48,8 @@ fn try_start(command: &CommandId, start: &Start) -> Result<Child, String> {
     }
     let environment = environment(command, &start.env)?;
     let path = find_program(program, &environment)?;
-    let arguments = start.argv.iter().map(|word| c_string(word.as_bytes(), "an argument")).collect::<Result<Vec<_>, _>>()?;
+    let arguments =
+        start.argv.iter().map(|word| c_string(word.as_bytes(), "an argument")).collect::<Result<Vec<_>, _>>()?;
     let variables = environment
         .iter()
         .map(|(name, value)| c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat(), "an environment variable"))
@@ -94,14 +95,20 @@ fn c_string(bytes: &[u8], what: &str) -> Result<CString, String> {
     CString::new(bytes).map_err(|_| format!("{what} holds a NUL byte, which no program can be given"))
 }
 
-/// posix_spawn would say the same in one word for the program and the directory.
+/// `posix_spawn` would say the same in one word for the program and the directory.
 fn check_directory(directory: &str) -> Result<(), String> {
     // The dot asks for the right to enter it as well.
-    let Err(error) = fs::metadata(Path::new(directory).join(".")) else { return Ok(()) };
+    let Err(error) = fs::metadata(Path::new(directory).join(".")) else {
+        return Ok(());
+    };
     Err(match error.kind() {
         io::ErrorKind::NotFound => format!("the working directory {directory} does not exist"),
-        io::ErrorKind::NotADirectory => format!("the working directory {directory} is not a directory"),
-        io::ErrorKind::PermissionDenied => format!("the working directory {directory} may not be entered"),
+        io::ErrorKind::NotADirectory => {
+            format!("the working directory {directory} is not a directory")
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("the working directory {directory} may not be entered")
+        }
         _ => format!("the working directory {directory}: {}", reason(&error)),
     })
 }

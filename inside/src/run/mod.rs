@@ -58,7 +58,9 @@ fn try_run(command: &CommandId) -> io::Result<()> {
 
 /// The engine may have left descriptors open in us; our own are close-on-exec anyway.
 fn keep_descriptors_from_children() {
-    let Ok(entries) = fs::read_dir("/proc/self/fd") else { return };
+    let Ok(entries) = fs::read_dir("/proc/self/fd") else {
+        return;
+    };
     let open = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     for descriptor in open.filter(|number| *number > 2) {
         sys::set_close_on_exec(descriptor);

@@ -59,6 +59,10 @@ impl Output {
     pub fn read(&mut self, mut take: impl FnMut(Channel, &[u8]) -> bool) {
         let chunk = &mut self.chunk;
         let mut has_room = true;
+        // Another one first each time, so that a flood on one channel does not hold up the other when room is short.
+        if self.sources.len() > 1 {
+            self.sources.rotate_left(1);
+        }
         self.sources.retain_mut(|source| {
             if !has_room {
                 return true;

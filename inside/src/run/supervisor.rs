@@ -10,7 +10,10 @@
 //! ```
 //!
 //! A kill (asked for, or because of the limit, or because the server is gone) works beside these phases and does not wait
-//! for the reader of our output. One thread, one loop: nothing in it waits except the poll at its head.
+//! for the reader of our output. One thread, one loop: nothing in it waits except the poll at its end.
+//!
+//! A server that lives but does not read is waited for without a deadline, as a pipe would: losing what it is owed would
+//! be worse, and its stdin tells us when it is gone.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -203,7 +206,9 @@ impl Supervisor {
         let was_childless = self.is_childless;
         for _ in 0..REAPED_AT_ONCE {
             match sys::reap()? {
-                Reaped::Process(pid, status) if pid == self.child && self.status.is_none() => self.note_end(status),
+                Reaped::Process(pid, status) if pid == self.child && self.status.is_none() => {
+                    self.note_end(status);
+                }
                 Reaped::Process(..) => {}
                 Reaped::NoneYet => return Ok(()),
                 Reaped::Childless => {
@@ -240,7 +245,9 @@ impl Supervisor {
         loop {
             match self.incoming.next() {
                 Ok(None) => return Ok(()),
-                Ok(Some(ToHelper::Kill { grace_ms })) => self.end_all(EndCause::Kill, grace(grace_ms))?,
+                Ok(Some(ToHelper::Kill { grace_ms })) => {
+                    self.end_all(EndCause::Kill, grace(grace_ms))?;
+                }
                 Ok(Some(ToHelper::Signal(number))) => self.pass_signal(number),
                 // Nobody can send these with effect yet: a start that asks for stdin or a terminal is refused.
                 Ok(Some(ToHelper::Input(_) | ToHelper::EndOfInput | ToHelper::Resize(_))) => {}
@@ -298,8 +305,12 @@ impl Supervisor {
     }
 
     fn step_kill(&mut self) {
-        let Some(kill) = self.kill.as_mut().filter(|kill| kill.next_look() <= Instant::now()) else { return };
-        let Some(Outcome { signal, took, survivors }) = kill.step(&self.prey, Some(self.is_childless)) else { return };
+        let Some(kill) = self.kill.as_mut().filter(|kill| kill.next_look() <= Instant::now()) else {
+            return;
+        };
+        let Some(Outcome { signal, took, survivors }) = kill.step(&self.prey, Some(self.is_childless)) else {
+            return;
+        };
         let cause = kill.cause;
         self.kill = None;
         self.output.mark();

@@ -114,7 +114,9 @@ impl Helper {
 
     /// Begins to read what it says.
     pub fn listen(&mut self) {
-        let Some(mut stdout) = self.stdout.take() else { return };
+        let Some(mut stdout) = self.stdout.take() else {
+            return;
+        };
         let tag = self.tag;
         // Bounded, so that a command that writes without end waits for the test.
         let (sender, receiver) = sync_channel(1024);
@@ -328,7 +330,9 @@ pub fn unique_sleep() -> String {
 pub fn processes_with(word: &str) -> Vec<i32> {
     let mut pids = Vec::new();
     for entry in fs::read_dir("/proc").expect("Linux").flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
         let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         if command.windows(word.len()).any(|part| part == word.as_bytes()) && is_alive(pid) {
             pids.push(pid);

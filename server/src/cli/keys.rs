@@ -105,7 +105,8 @@ fn table(keys: &[KeyView]) -> String {
     let widths = [width(0), width(1), width(2), width(3)];
     rows.iter().fold(String::new(), |mut text, row| {
         for (cell, width) in row.iter().zip(widths) {
-            text.push_str(&format!("{cell:width$}  "));
+            text.push_str(cell);
+            text.extend(std::iter::repeat_n(' ', width - cell.chars().count() + 2));
         }
         text + row[4] + "\n"
     })

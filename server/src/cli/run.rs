@@ -12,6 +12,7 @@ use clap::Args;
 use glassbox_shared::actor::{Actor, Role};
 use glassbox_shared::command::{CommandState, Interruption, KillCommand, RunCommand, signal_name};
 use glassbox_shared::session::{CreateSession, MemorySize, Profile};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::command::Command;
@@ -53,15 +54,39 @@ fn profile(text: &str) -> Result<Profile, String> {
     }
 }
 
+/// Every signal that asks this program to leave: each ends the command and removes the sandbox.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    /// Followed from here on, so that none of them ends this program in the middle of something.
+    fn follow() -> anyhow::Result<Self> {
+        let follow = |kind| signal(kind).context("signals cannot be followed");
+        Ok(Self { interrupt: follow(SignalKind::interrupt())?, terminate: follow(SignalKind::terminate())?, hang_up: follow(SignalKind::hangup())? })
+    }
+
+    async fn any(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
+}
+
 /// Runs it; the exit code is the command's.
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::follow()?;
     let folder = tempfile::Builder::new().prefix("glassbox-run-").tempdir().context("a temporary folder could not be made")?;
     let data = DataDir::open(folder.path())?;
     let config = Config { data_dir: folder.path().to_owned(), image: arguments.image.clone(), ..Config::default() };
     let runtime = server::connect(&config.image, data.instance())?;
     let shutdown = CancellationToken::new();
     let server = Server::start(config, data, runtime, shutdown.clone()).await?;
-    let outcome = in_sandbox(&server, arguments).await;
+    let outcome = in_sandbox(&server, arguments, &mut signals).await;
     // The sandbox goes in every case; only then everything else.
     let removed = server.sessions().end_all().await.map_err(anyhow::Error::new).context("the sandbox could not be removed");
     shutdown.cancel();
@@ -71,7 +96,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-async fn in_sandbox(server: &Server, arguments: Arguments) -> anyhow::Result<ExitCode> {
+async fn in_sandbox(server: &Server, arguments: Arguments, signals: &mut Signals) -> anyhow::Result<ExitCode> {
     let who = Principal { tenant: "run".into(), role: Role::Operator, actor: Actor::Human { name: "you".into() }, key_id: None };
     let request = CreateSession {
         name: Some("glassbox run".into()),
@@ -82,25 +107,21 @@ async fn in_sandbox(server: &Server, arguments: Arguments) -> anyhow::Result<Exi
     };
     let made = tokio::select! {
         made = server.sessions().create(&who, request) => made.map_err(anyhow::Error::new)?,
-        interrupted = tokio::signal::ctrl_c() => {
-            interrupted.context("Ctrl-C cannot be followed")?;
-            anyhow::bail!("interrupted before the sandbox was ready");
-        }
+        () = signals.any() => anyhow::bail!("interrupted before the sandbox was ready"),
     };
     let session = server.sessions().get(&who.tenant, &made.session_id).map_err(anyhow::Error::new)?;
     let command = RunCommand { command: shell_words(&arguments.command), ..RunCommand::default() };
     let started = session.run(&who, command).await.map_err(anyhow::Error::new)?;
     let command = session.command(&started.command_id).await.map_err(anyhow::Error::new)?;
-    follow(&session, &who, &command).await
+    follow(&session, &who, &command, signals).await
 }
 
 /// Copies the output to this terminal until the command ends; Ctrl-C kills the command.
-async fn follow(session: &Session, who: &Principal, command: &Command) -> anyhow::Result<ExitCode> {
+async fn follow(session: &Session, who: &Principal, command: &Command, signals: &mut Signals) -> anyhow::Result<ExitCode> {
     let log = command.log().await.map_err(anyhow::Error::new)?;
     let mut grown = log.watch();
     let mut offset = 0;
     let id = command.view().command_id;
-    let mut interrupts = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()).context("Ctrl-C cannot be followed")?;
     let ended = command.clone();
     let end = async move { ended.wait_end(Duration::MAX).await };
     tokio::pin!(end);
@@ -110,11 +131,11 @@ async fn follow(session: &Session, who: &Principal, command: &Command) -> anyhow
             view = &mut end => break view,
             // A closed log does not change any more; the command's end then comes by itself.
             Ok(()) = grown.changed() => {}
-            Some(()) = interrupts.recv() => {
+            () = signals.any() => {
                 eprintln!("glassbox: killing the command");
                 let killed = tokio::select! {
                     killed = session.kill(who, &id, KillCommand { grace_seconds: Some(1.0) }) => killed,
-                    Some(()) = interrupts.recv() => anyhow::bail!("interrupted twice; removing the sandbox"),
+                    () = signals.any() => anyhow::bail!("interrupted twice; removing the sandbox"),
                 };
                 break killed.map_err(anyhow::Error::new)?;
             }

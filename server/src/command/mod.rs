@@ -25,7 +25,7 @@ use glassbox_shared::session::DeathCause;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::error::DomainError;
-use log::Log;
+use log::{Log, LogError};
 
 /// Requests that may wait for a driver; a driver handles one in microseconds, so only a broken one is ever this far
 /// behind, and the asker is then told to try again.
@@ -130,5 +130,18 @@ impl Command {
             mpsc::error::TrySendError::Closed(_) => already(),
             mpsc::error::TrySendError::Full(_) => DomainError::new(ErrorCode::Conflict, "this command is busy with earlier requests; try again in a moment").retry_after(1),
         })
+    }
+}
+
+impl From<LogError> for DomainError {
+    fn from(error: LogError) -> Self {
+        match error {
+            LogError::Full => DomainError::new(ErrorCode::StorageFull, "the server's data disk is full; nothing was started; free some space and try again").because(error),
+            LogError::BeyondEnd { from, end } => {
+                DomainError::new(ErrorCode::OffsetBeyondEnd, format!("offset {from} is beyond the end of the output ({end} bytes so far)")).because(error)
+            }
+            LogError::NotFound => DomainError::new(ErrorCode::NotFound, "the output of this command is no longer held").because(error),
+            LogError::Io(_) => DomainError::new(ErrorCode::Internal, "the output could not be read or written").because(error),
+        }
     }
 }

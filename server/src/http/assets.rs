@@ -5,6 +5,8 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rust_embed::{Embed, EmbeddedFile};
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::SizeAbove;
@@ -68,9 +70,8 @@ fn accepts_html(headers: &HeaderMap) -> bool {
 }
 
 fn answer(name: &str, file: EmbeddedFile, asked: &HeaderMap) -> Response {
-    let digest: String = file.metadata.sha256_hash().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     // Weak, because compression changes the bytes and not what they mean.
-    let tag = format!("W/\"{digest}\"");
+    let tag = format!("W/\"{}\"", URL_SAFE_NO_PAD.encode(file.metadata.sha256_hash()));
     let known = asked.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
     let policy = (name == INDEX).then(|| content_policy::of_page(&String::from_utf8_lossy(&file.data)));
 

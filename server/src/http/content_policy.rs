@@ -8,10 +8,10 @@ use sha2::{Digest as _, Sha256};
 /// The policy for this index page. Inline scripts (the import map, and what starts the wasm) are named by their hashes,
 /// so one that someone manages to inject does not run. Styles may be inline: xterm.js sets them.
 pub(super) fn of_page(html: &str) -> String {
-    let hashes: String = inline_scripts(html).into_iter().map(|script| format!(" '{}'", hash(script))).collect();
+    let scripts: Vec<String> = inline_scripts(html).into_iter().map(source).collect();
     [
         "default-src 'none'",
-        &format!("script-src 'self' 'wasm-unsafe-eval'{hashes}"),
+        &format!("script-src 'self' 'wasm-unsafe-eval' {}", scripts.join(" ")),
         "style-src 'self' 'unsafe-inline'",
         "connect-src 'self'",
         "img-src 'self' data:",
@@ -24,8 +24,9 @@ pub(super) fn of_page(html: &str) -> String {
     .join("; ")
 }
 
-fn hash(script: &str) -> String {
-    format!("sha256-{}", STANDARD.encode(Sha256::digest(script)))
+/// A script's name in the policy.
+fn source(script: &str) -> String {
+    format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script)))
 }
 
 /// The contents of all `<script>` elements without `src`. The page is our own build's, not hostile; this only has to

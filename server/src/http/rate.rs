@@ -124,7 +124,7 @@ mod tests {
         for n in 0..MAX_BUCKETS {
             rates.take(&n.to_string(), Kind::Api, now).expect("first");
         }
-        rates.take("late", Kind::Api, now + Duration::from_secs(60)).expect("first");
+        rates.take("late", Kind::Api, now + Duration::from_mins(1)).expect("first");
         assert_eq!(rates.buckets.lock().expect("not poisoned").len(), 1);
     }
 }

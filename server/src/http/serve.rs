@@ -23,9 +23,10 @@ use tower::Layer as _;
 
 use super::{App, AppState};
 
-/// Open connections. Most systems allow a process 1,024 open files unless told otherwise; log files, the database and
-/// the engine's connections need theirs. When all are in use, new ones wait in the kernel until one closes.
-const MAX_CONNECTIONS: usize = 600;
+/// Open connections, without live sockets (`live::MAX_SOCKETS`, at most 300 more). Most systems allow a process 1,024
+/// open files unless told otherwise; log files, the database and the engine's connections need theirs. When all are in
+/// use, new ones wait in the kernel until one closes.
+const MAX_CONNECTIONS: usize = 400;
 /// A request's head must have arrived after this long, and a connection without a request is closed after it. Whoever
 /// sends slowly on purpose holds one of [`MAX_CONNECTIONS`] no longer than that.
 const HEAD_TIME: Duration = Duration::from_secs(15);

@@ -1,7 +1,7 @@
 //! An engine in memory, for tests of the domain: no container, no process, no clock but tokio's.
 //!
-//! It answers `[HELPER_PATH, "run", COMMAND_ID]` with a helper of its own, which speaks the real frames and "runs" the last
-//! argument of the command as a small script. Statements are separated by `;` or a line's end:
+//! It answers `[HELPER_PATH, "run", COMMAND_ID]` with a helper of its own, which speaks the real frames and "runs" the
+//! last argument of the command as a small script. Statements are separated by `;` or a line's end:
 //!
 //! | statement | does |
 //! | --- | --- |
@@ -43,8 +43,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::spec::RUNTIME;
 use super::{
-    ContainerRuntime, ContainerStatus, EVENT_QUEUE, EngineInfo, ExecSpec, ExecStream, Inventory, Owned, RuntimeError, RuntimeEvent,
-    SandboxSpec, labels,
+    ContainerRuntime, ContainerStatus, EVENT_QUEUE, EngineInfo, ExecSpec, ExecStream, Inventory, Owned, RuntimeError,
+    RuntimeEvent, SandboxSpec, labels,
 };
 
 /// Items of output that an exec holds before its helper waits, as a socket would.
@@ -187,7 +187,11 @@ impl FakeRuntime {
 
     fn up(&self) -> Result<MutexGuard<'_, State>, RuntimeError> {
         let state = self.lock();
-        if state.switches.engine_down { Err(RuntimeError::Unreachable("it was switched off".to_owned())) } else { Ok(state) }
+        if state.switches.engine_down {
+            Err(RuntimeError::Unreachable("it was switched off".to_owned()))
+        } else {
+            Ok(state)
+        }
     }
 
     fn end_container(&self, container: &str, cause: DeathCause) {
@@ -261,7 +265,8 @@ impl ContainerRuntime for FakeRuntime {
         if !state.workspaces.contains_key(&spec.workspace) {
             return Err(RuntimeError::Gone(format!("the workspace {} is gone", spec.workspace)));
         }
-        let container = Container { spec: spec.clone(), dead: None, life: CancellationToken::new(), commands: HashMap::new() };
+        let container =
+            Container { spec: spec.clone(), dead: None, life: CancellationToken::new(), commands: HashMap::new() };
         state.started.push(spec.clone());
         if let Some(before) = state.containers.insert(spec.container.clone(), container) {
             before.life.cancel();
@@ -340,7 +345,8 @@ impl ContainerRuntime for FakeRuntime {
             other => return Err(RuntimeError::Engine(format!("this engine cannot run {other:?}"))),
         }
         drop(state);
-        let output = unfold(receiver, |mut receiver| async move { receiver.recv().await.map(|bytes| (Ok(bytes), receiver)) });
+        let output =
+            unfold(receiver, |mut receiver| async move { receiver.recv().await.map(|bytes| (Ok(bytes), receiver)) });
         Ok(ExecStream { input: Box::pin(input), output: Box::pin(output) })
     }
 
@@ -359,7 +365,8 @@ impl ContainerRuntime for FakeRuntime {
 }
 
 fn owned_labels(kind: &str, tenant: &str, session: &str) -> BTreeMap<String, String> {
-    let pairs = [(labels::INSTANCE, "fake"), (labels::KIND, kind), (labels::TENANT, tenant), (labels::SESSION, session)];
+    let pairs =
+        [(labels::INSTANCE, "fake"), (labels::KIND, kind), (labels::TENANT, tenant), (labels::SESSION, session)];
     pairs.into_iter().map(|(label, value)| (label.to_owned(), value.to_owned())).collect()
 }
 
@@ -385,7 +392,12 @@ impl Inbox {
     }
 }
 
-async fn sweep(mut input: DuplexStream, output: &mpsc::Sender<Bytes>, swept: Option<CancellationToken>, switches: &Switches) {
+async fn sweep(
+    mut input: DuplexStream,
+    output: &mpsc::Sender<Bytes>,
+    swept: Option<CancellationToken>,
+    switches: &Switches,
+) {
     let mut tag = [0; 8];
     if input.read_exact(&mut tag).await.is_err() || switches.sweeps_fail {
         return;
@@ -393,7 +405,8 @@ async fn sweep(mut input: DuplexStream, output: &mpsc::Sender<Bytes>, swept: Opt
     if let Some(swept) = swept {
         swept.cancel();
     }
-    let ended = Ended { status: ExitStatus::Unknown, cause: EndCause::Kill, signal: KILL, took_ms: 1, survivors: Vec::new() };
+    let ended =
+        Ended { status: ExitStatus::Unknown, cause: EndCause::Kill, signal: KILL, took_ms: 1, survivors: Vec::new() };
     // A server that does not listen any more is no failure.
     let _ = output.send(Bytes::from(FromHelper::Ended(ended).encode(u64::from_le_bytes(tag)))).await;
 }
@@ -443,7 +456,9 @@ impl Helper {
                 "env" => self.line(&start, Channel::Stdout, start.env.get(rest).map_or("", String::as_str)).await?,
                 "cwd" => self.line(&start, Channel::Stdout, start.cwd.as_deref().unwrap_or("")).await?,
                 "flood" => self.flood(&start, number, limit).await?,
-                "sleep" => self.wait(&start, Instant::now() + Duration::from_millis(number), limit, Resistance::None).await?,
+                "sleep" => {
+                    self.wait(&start, Instant::now() + Duration::from_millis(number), limit, Resistance::None).await?
+                }
                 "hang" => self.wait(&start, Instant::now() + FOREVER, limit, Resistance::None).await?,
                 "stubborn" => self.wait(&start, Instant::now() + FOREVER, limit, Resistance::Stubborn).await?,
                 "immortal" => self.wait(&start, Instant::now() + FOREVER, limit, Resistance::Immortal).await?,
@@ -506,7 +521,7 @@ impl Helper {
             let place = self.output.clone();
             tokio::select! {
                 biased;
-                told = self.told(start, limit, Resistance::None) => return told.map(Some),
+                told = self.told(start, limit, Resistance::None) => return Some(Some(told?.obey(Resistance::None).await)),
                 sent = place.send(Bytes::from(frame)) => sent.ok()?,
             }
             left -= piece;
@@ -515,36 +530,64 @@ impl Helper {
     }
 
     /// Waits until `until`; how the command ended, if it was told to meanwhile.
-    async fn wait(&mut self, start: &Start, until: Instant, limit: Instant, resistance: Resistance) -> Option<Option<Ended>> {
+    async fn wait(
+        &mut self,
+        start: &Start,
+        until: Instant,
+        limit: Instant,
+        resistance: Resistance,
+    ) -> Option<Option<Ended>> {
         tokio::select! {
             biased;
-            told = self.told(start, limit, resistance) => told.map(Some),
+            told = self.told(start, limit, resistance) => Some(Some(told?.obey(resistance).await)),
             () = sleep_until(until) => Some(None),
         }
     }
 
-    /// Waits until the command is told to end, or its limit is reached. May be dropped while waiting for an order.
-    async fn told(&mut self, start: &Start, limit: Instant, resistance: Resistance) -> Option<Ended> {
+    /// Waits until the command is told to end, or its limit is reached. May be dropped while waiting.
+    async fn told(&mut self, start: &Start, limit: Instant, resistance: Resistance) -> Option<Told> {
+        let ignores_signals = resistance != Resistance::None;
         loop {
-            let (cause, grace_ms) = tokio::select! {
+            tokio::select! {
                 biased;
                 order = self.inbox.next() => match order? {
-                    _ if resistance == Resistance::Deaf => continue,
-                    ToHelper::Kill { grace_ms } => (EndCause::Kill, grace_ms),
-                    ToHelper::Signal(number) if number == KILL || resistance == Resistance::None => return Some(own_end(ExitStatus::Signal(number))),
-                    _ => continue,
+                    _ if resistance == Resistance::Deaf => {}
+                    ToHelper::Kill { grace_ms } => return Some(Told::End(EndCause::Kill, grace_ms)),
+                    ToHelper::Signal(number) if number == KILL || !ignores_signals => return Some(Told::Signal(number)),
+                    _ => {}
                 },
-                () = sleep_until(limit), if resistance != Resistance::Deaf => (EndCause::Limit, start.grace_ms),
-            };
-            let (status, signal, survivors) = match resistance {
-                Resistance::None | Resistance::Deaf => (ExitStatus::Signal(TERM), TERM, Vec::new()),
-                Resistance::Stubborn => (ExitStatus::Signal(KILL), KILL, Vec::new()),
-                Resistance::Immortal => (ExitStatus::Unknown, KILL, vec![Survivor { pid: PID, name: "immortal".to_owned() }]),
-            };
-            let took_ms = if signal == KILL { grace_ms } else { 0 };
-            sleep(Duration::from_millis(took_ms)).await;
-            return Some(Ended { status, cause, signal, took_ms, survivors });
+                () = sleep_until(limit), if resistance != Resistance::Deaf => {
+                    return Some(Told::End(EndCause::Limit, start.grace_ms));
+                }
+            }
         }
+    }
+}
+
+/// Why a command ends before its script does.
+enum Told {
+    Signal(i32),
+    /// A kill or the limit, with the milliseconds of its grace.
+    End(EndCause, u64),
+}
+
+impl Told {
+    /// How the command ends, after the grace that it uses up when it resists.
+    async fn obey(self, resistance: Resistance) -> Ended {
+        let (cause, grace_ms) = match self {
+            Told::Signal(number) => return own_end(ExitStatus::Signal(number)),
+            Told::End(cause, grace_ms) => (cause, grace_ms),
+        };
+        let (status, signal, survivors) = match resistance {
+            Resistance::None | Resistance::Deaf => (ExitStatus::Signal(TERM), TERM, Vec::new()),
+            Resistance::Stubborn => (ExitStatus::Signal(KILL), KILL, Vec::new()),
+            Resistance::Immortal => {
+                (ExitStatus::Unknown, KILL, vec![Survivor { pid: PID, name: "immortal".to_owned() }])
+            }
+        };
+        let took_ms = if signal == KILL { grace_ms } else { 0 };
+        sleep(Duration::from_millis(took_ms)).await;
+        Ended { status, cause, signal, took_ms, survivors }
     }
 }
 
@@ -651,8 +694,13 @@ mod tests {
             let mut stream = run(&engine, script).await;
             send(&mut stream, ToHelper::Kill { grace_ms: 1 }).await;
             let frames = rest(&mut stream).await;
-            assert!(frames.iter().any(|frame| matches!(frame, FromHelper::Ended(Ended { cause: EndCause::Kill, .. }))), "{script}");
-            assert!(engine.running().is_empty() || { tokio::task::yield_now().await; engine.running().is_empty() });
+            assert!(
+                frames.iter().any(|frame| matches!(frame, FromHelper::Ended(Ended { cause: EndCause::Kill, .. }))),
+                "{script}"
+            );
+            while !engine.running().is_empty() {
+                tokio::task::yield_now().await;
+            }
         }
     }
 
@@ -672,7 +720,10 @@ mod tests {
         send(&mut stream, ToHelper::Kill { grace_ms: 0 }).await;
         let mut sweep = exec(&engine, &[HELPER_PATH, "sweep", "cmd_a"]).await;
         sweep.input.write_all(&TAG.to_le_bytes()).await.expect("written");
-        assert!(matches!(rest(&mut sweep).await.as_slice(), [FromHelper::Ended(Ended { status: ExitStatus::Unknown, .. })]));
+        assert!(matches!(
+            rest(&mut sweep).await.as_slice(),
+            [FromHelper::Ended(Ended { status: ExitStatus::Unknown, .. })]
+        ));
         assert_eq!(rest(&mut stream).await, [FromHelper::Started { pid: PID }]);
         assert_eq!(engine.sweeps(), 1);
     }
@@ -686,7 +737,9 @@ mod tests {
         assert!(matches!(events.recv().await, Ok(RuntimeEvent::OutOfMemory { .. })));
         assert!(matches!(events.recv().await, Ok(RuntimeEvent::Died { .. })));
         assert_eq!(engine.status(&container()).await.expect("up"), ContainerStatus::Dead(DeathCause::Oom));
-        let exec = engine.exec(&container(), &ExecSpec { argv: vec![HELPER_PATH.to_owned(), "run".to_owned(), "x".to_owned()] }).await;
+        let exec = engine
+            .exec(&container(), &ExecSpec { argv: vec![HELPER_PATH.to_owned(), "run".to_owned(), "x".to_owned()] })
+            .await;
         assert!(matches!(exec, Err(RuntimeError::Gone(_))));
     }
 

@@ -35,13 +35,13 @@ const OPEN_CAPABILITIES: [&str; 7] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID
 /// stands well behind the limit that only refuses a fork.
 const SENTRY_PIDS: u32 = 128;
 
-/// Host threads allowed for each process of a hardened sandbox: twice what is needed (see below), as its limits are tight
-/// and whoever lives there may well try.
-const HARDENED_PIDS_PER_PROCESS: u32 = 4;
+/// Host threads allowed for ten processes of a hardened sandbox: twice what is needed (see below), as its limits are
+/// tight and whoever lives there may well try.
+const HARDENED_PIDS_PER_TEN_PROCESSES: u32 = 40;
 
-/// The same for the open profile, where builds need every process they can have. Measured: an idle process takes 2.1 host
-/// threads, a thread of a process that exists at most 0.6; the limit counts both alike.
-const OPEN_PIDS_PER_PROCESS: u32 = 2;
+/// The same for the open profile, where builds need every process they can have. Measured: an idle process takes 2.1
+/// host threads, a thread of a process that exists at most 0.6; the limit counts both alike.
+const OPEN_PIDS_PER_TEN_PROCESSES: u32 = 21;
 
 /// Fewer processes than this, and an ordinary `make` or a pipeline fails.
 const LEAST_PROCESSES: u32 = 16;
@@ -127,15 +127,15 @@ pub fn default_limits(profile: Profile) -> Limits {
     }
 }
 
-/// Processes and threads that a user may have, with a given pids limit behind it: 64 of 384 hardened, 192 of 512 open. A
-/// fork beyond it is refused and the sandbox lives on. (It binds root as well: ours has neither `SYS_ADMIN` nor
+/// Processes and threads that a user may have, with a given pids limit behind it: 64 of 384 hardened, 182 of 512 open.
+/// A fork beyond it is refused and the sandbox lives on. (It binds root as well: ours has neither `SYS_ADMIN` nor
 /// `SYS_RESOURCE`; measured.)
 fn process_limit(profile: Profile, pids_limit: u32) -> u64 {
-    let each = match profile {
-        Profile::Open => OPEN_PIDS_PER_PROCESS,
-        Profile::Hardened => HARDENED_PIDS_PER_PROCESS,
+    let ten = match profile {
+        Profile::Open => OPEN_PIDS_PER_TEN_PROCESSES,
+        Profile::Hardened => HARDENED_PIDS_PER_TEN_PROCESSES,
     };
-    u64::from((pids_limit.saturating_sub(SENTRY_PIDS) / each).max(LEAST_PROCESSES))
+    u64::from((pids_limit.saturating_sub(SENTRY_PIDS).saturating_mul(10) / ten).max(LEAST_PROCESSES))
 }
 
 /// The settings of a sandbox of `instance`, with the helper's volume.
@@ -154,7 +154,8 @@ pub fn settings(spec: &SandboxSpec, instance: &str, helper_volume: &str) -> Cont
         user: if hardened { HARDENED_USER } else { "0:0" }.to_owned(),
         working_dir: workspace.to_owned(),
         env: if hardened {
-            // pip, which cannot write to the system's folders, installs where files persist, as the airlock contract says.
+            // pip, which cannot write to the system's folders, installs where files persist, as the airlock contract
+            // says.
             pairs(&[("HOME", "/tmp"), ("PYTHONUSERBASE", "/workspace/.local")])
         } else {
             pairs(&[("HOME", "/root")])
@@ -186,7 +187,10 @@ pub fn settings(spec: &SandboxSpec, instance: &str, helper_volume: &str) -> Cont
         shared_memory_bytes: SHARED_MEMORY_BYTES,
         nano_cpus: (spec.limits.cpus * 1e9).round().max(0.0) as u64,
         pids_limit: spec.limits.pids_limit,
-        process_limits: vec![ProcessLimit { name: "nproc".to_owned(), value: process_limit(spec.profile, spec.limits.pids_limit) }],
+        process_limits: vec![ProcessLimit {
+            name: "nproc".to_owned(),
+            value: process_limit(spec.profile, spec.limits.pids_limit),
+        }],
         labels: pairs(&[
             (labels::INSTANCE, instance),
             (labels::KIND, "sandbox"),
@@ -237,8 +241,8 @@ pub(crate) mod tests {
     #[test]
     fn a_refused_fork_always_comes_before_the_pids_limit() {
         assert_eq!(process_limit(Profile::Hardened, 384), 64);
-        assert_eq!(process_limit(Profile::Open, 512), 192);
-        for pids_limit in [192, 256, 384, 512, 1024, 4096] {
+        assert_eq!(process_limit(Profile::Open, 512), 182);
+        for pids_limit in [192, 256, 384, 512, 1024, 65_536] {
             for profile in [Profile::Open, Profile::Hardened] {
                 let worst = process_limit(profile, pids_limit) * 21 / 10 + 35;
                 assert!(worst < u64::from(pids_limit), "{profile:?} {pids_limit}");

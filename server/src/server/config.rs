@@ -52,8 +52,8 @@ pub enum LogFormat {
 /// Where state is kept; common to all commands that need it.
 #[derive(Debug, Clone, Default, Args)]
 pub struct DataDirArg {
-    /// Folder for the database, the output logs and the first key [default: $XDG_DATA_HOME/glassbox, else
-    /// ~/.local/share/glassbox, else /var/lib/glassbox]
+    /// Folder for the database, the output logs and the first key [default: `$XDG_DATA_HOME/glassbox`, else
+    /// `~/.local/share/glassbox`, else `/var/lib/glassbox`]
     #[arg(long, env = "GLASSBOX_DATA_DIR", value_name = "DIR", global = true)]
     pub data_dir: Option<PathBuf>,
 }
@@ -245,7 +245,7 @@ impl Default for Config {
             memory_total: 4096 * MIB,
             max_sessions: 10,
             max_commands: 16,
-            idle: Duration::from_secs(30 * 60),
+            idle: Duration::from_mins(30),
             lifetime: Duration::from_secs(DAY_SECONDS),
             max_command_time: Duration::from_secs(DAY_SECONDS),
             logs: LogSizes { ring_bytes: MIB, head_bytes: 32 * MIB, tail_bytes: 32 * MIB },
@@ -523,7 +523,7 @@ mod tests {
         assert!(refusal(&["--memory-total", "1m"]).contains("at least 256m"));
         assert!(refusal(&["--log-ring", "1g"]).contains("from 64k to 64m"));
         assert!(refusal(&["--max-sessions", "0"]).contains("max-sessions"));
-        assert!(refusal(&["--idle-seconds", "-1"]).contains("idle-seconds"));
+        assert!(refusal(&["--idle-seconds=-1"]).contains("idle-seconds"));
     }
 
     #[test]

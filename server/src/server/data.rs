@@ -129,7 +129,7 @@ impl DataDir {
     }
 }
 
-/// The database of a data directory that a server may be using right now: SQLite lets several processes in.
+/// The database of a data directory that a server may be using right now: `SQLite` lets several processes in.
 pub fn database_beside_server(path: &Path) -> anyhow::Result<PathBuf> {
     let database = path.join(DATABASE);
     match fs::metadata(&database) {

@@ -24,13 +24,12 @@ pub mod view;
 use std::sync::Arc;
 use std::time::Duration;
 
-use glassbox_shared::command::{CommandList, CommandView, KillCommand, RunCommand};
+use glassbox_shared::command::{CommandList, CommandState, CommandView, KillCommand, RunCommand};
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::helper::DEFAULT_GRACE_MS;
 use glassbox_shared::id::{CommandId, SessionId};
 use glassbox_shared::session::{EndReason, SessionState, SessionView};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::Instant;
 
 use crate::command::{Command, Order};
 use crate::control::{self, Act, Principal};
@@ -128,22 +127,25 @@ impl Session {
         }
         let grace = Duration::from_secs_f64(grace);
         let command = self.command(id).await?;
+        if command.is_final() {
+            return Err(already_ended("nothing was sent to it"));
+        }
         self.touch();
         let (unverified, mut problem) = oneshot::channel();
         command.order(Order::Kill { grace, by: who.actor.clone(), unverified })?;
-        let deadline = Instant::now() + grace + KILL_MARGIN;
-        tokio::select! {
+        let view = tokio::select! {
             biased;
-            Ok(error) = &mut problem => Err(error),
-            view = command.wait_end(deadline - Instant::now()) => {
-                if view.state.is_final() {
-                    return Ok(view);
-                }
-                // The end and a problem may come together; the problem explains more.
-                Err(problem.try_recv().unwrap_or_else(|_| {
-                    DomainError::new(ErrorCode::KillUnverified, "the kill could not be verified in time; the server goes on trying").retry_after(5)
-                }))
+            Ok(error) = &mut problem => return Err(error),
+            view = command.wait_end(grace + KILL_MARGIN) => view,
+        };
+        match view.state {
+            // It was quicker than the kill.
+            CommandState::Exited { .. } | CommandState::Signaled { .. } => Err(already_ended("the kill came too late")),
+            CommandState::Starting | CommandState::Running => {
+                let detail = "the kill could not be verified in time; the server goes on trying";
+                Err(DomainError::new(ErrorCode::KillUnverified, detail).retry_after(5))
             }
+            _ => Ok(view),
         }
     }
 
@@ -151,8 +153,8 @@ impl Session {
     pub async fn signal(&self, who: &Principal, id: &CommandId, signal: i32) -> Result<CommandView, DomainError> {
         control::may_act_in(who, Act::Kill, &self.inner.record.borrow().control)?;
         let command = self.command(id).await?;
-        if command.view().state.is_final() {
-            return Err(DomainError::new(ErrorCode::AlreadyEnded, "this command has ended already; nothing was sent to it"));
+        if command.is_final() {
+            return Err(already_ended("nothing was sent to it"));
         }
         self.touch();
         command.order(Order::Signal(signal))?;
@@ -198,6 +200,10 @@ impl Session {
     fn log_dir(&self, command: &CommandId) -> std::path::PathBuf {
         log_dir(&self.inner.settings, &self.inner.id, command)
     }
+}
+
+fn already_ended(what: &str) -> DomainError {
+    DomainError::new(ErrorCode::AlreadyEnded, format!("this command has ended already; {what}"))
 }
 
 /// Where a command's output log is.

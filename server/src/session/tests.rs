@@ -183,8 +183,8 @@ async fn survivors_of_a_kill_are_named() {
 async fn an_unverified_kill_leaves_the_command_running_and_later_succeeds() {
     let world = World::new().await;
     let session = world.session().await;
-    let command = world.run(&session, "vanish").await;
     world.engine.switch(|switches| switches.sweeps_fail = true);
+    let command = world.run(&session, "vanish").await;
     let handle = world.sessions.get("acme", &session).expect("a session").command(&command.command_id).await.expect("it");
     // The helper is gone and no sweep answers: nobody may claim an end.
     assert_eq!(code(world.kill(&command).await), ErrorCode::KillUnverified);
@@ -220,7 +220,7 @@ async fn a_dead_sandbox_ends_its_commands_and_is_made_again_on_its_workspace() {
     let world = World::new().await;
     let session = world.session().await;
     let (first, second) = (world.run(&session, "hang").await, world.run(&session, "hang").await);
-    let container = world.engine.running().pop().expect("a container");
+    let container = world.engine.containers().pop().expect("a container");
     world.engine.kill_container(&container, DeathCause::Oom);
     for command in [&first, &second] {
         let ended = world.ended(command).await;
@@ -238,7 +238,7 @@ async fn a_death_that_the_engine_never_reported_is_found_by_the_command() {
     let world = World::new().await;
     let session = world.session().await;
     let command = world.run(&session, "hang").await;
-    let container = world.engine.running().pop().expect("a container");
+    let container = world.engine.containers().pop().expect("a container");
     world.engine.kill_container_unseen(&container, DeathCause::Exit);
     let ended = world.ended(&command).await;
     assert_eq!(ended.state, CommandState::Interrupted(Interruption::SandboxDied { cause: DeathCause::Exit }));

@@ -1,4 +1,4 @@
-//! What must survive the server: sessions, commands, keys, sign-ins, in one embedded SQLite file.
+//! What must survive the server: sessions, commands, keys, sign-ins, in one embedded `SQLite` file.
 //!
 //! This folder is the only place that names SQL. It keeps rows and the few rules that only a database can keep (a link
 //! is taken once, a state that is final stays, a tenant has so many keys at most); it knows nothing of who may do what.
@@ -58,7 +58,7 @@ pub enum StoreError {
     /// Another process held the file for too long.
     #[error("the database is in use by another process")]
     Busy,
-    /// What SQLite says.
+    /// What `SQLite` says.
     #[error("database: {0}")]
     Sqlite(#[source] rusqlite::Error),
     /// The file, or a row in it, is not what we wrote; or a change contradicts what is final.

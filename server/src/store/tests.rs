@@ -257,7 +257,11 @@ async fn one_job_of_a_group_that_fails_leaves_the_others_alone() {
     let holding = tokio::spawn({
         let store = store.store.clone();
         async move {
-            let wait = move |_: &Connection| Ok(gate.lock().expect("one thread").recv().is_ok());
+            // May be done twice, when it shares its group with the one that fails; then the gate is gone, which opens it.
+            let wait = move |_: &Connection| {
+                let _ = gate.lock().expect("one thread").recv();
+                Ok(())
+            };
             store.read(wait).await
         }
     });
@@ -271,14 +275,14 @@ async fn one_job_of_a_group_that_fails_leaves_the_others_alone() {
             }
             Ok::<_, StoreError>(())
         },
-        async {
+        async move {
             tokio::task::yield_now().await;
-            go.send(()).expect("the gate waits");
+            drop(go);
         }
     );
     assert!(matches!(failed, Err(StoreError::Sqlite(_))), "{failed:?}");
     succeeded.expect("inserted");
-    assert!(holding.await.expect("a task").expect("read"));
+    holding.await.expect("a task").expect("read");
     assert_eq!(store.unended_sessions().await.expect("read").len(), 11);
 }
 
@@ -423,7 +427,7 @@ async fn keys_round_trip_and_are_counted_by_tenant() {
     assert!(!store.insert_key(&key("acme", Role::Agent, 4), 3).await.expect("an answer"));
     let other = key("beta", Role::Admin, 5);
     assert!(store.insert_key(&other, 3).await.expect("inserted"));
-    assert_eq!(store.keys("beta").await.expect("read"), [other.clone()]);
+    assert_eq!(store.keys("beta").await.expect("read"), std::slice::from_ref(&other));
     assert_eq!(store.key_by_hash([5; 32]).await.expect("read"), Some(other));
     assert_eq!(store.key_by_hash([9; 32]).await.expect("read"), None);
     assert_eq!(store.keys("acme").await.expect("read").len(), 3);

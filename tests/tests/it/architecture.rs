@@ -12,7 +12,11 @@ fn repository() -> PathBuf {
 /// one rank and do not use each other.
 fn ranks() -> Vec<(String, usize)> {
     let text = std::fs::read_to_string(repository().join("server/src/lib.rs")).expect("the library's root");
-    let block = text.split("//! ```text\n").nth(1).and_then(|rest| rest.split("//! ```").next()).expect("its documentation has the list");
+    let block = text
+        .split("//! ```text\n")
+        .nth(1)
+        .and_then(|rest| rest.split("//! ```").next())
+        .expect("its documentation has the list");
     let mut ranks = Vec::new();
     for (rank, line) in block.lines().enumerate() {
         // `name      what it is for`, or `name, name`
@@ -25,7 +29,8 @@ fn ranks() -> Vec<(String, usize)> {
 
 /// The module of a source file: its folders and its name, from the crate's root.
 fn module_of(file: &Path) -> Vec<String> {
-    let mut words: Vec<String> = file.with_extension("").iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut words: Vec<String> =
+        file.with_extension("").iter().map(|word| word.to_string_lossy().into_owned()).collect();
     if matches!(words.last().map(String::as_str), Some("mod" | "lib" | "main")) {
         words.pop();
     }
@@ -70,14 +75,19 @@ fn every_module_of_the_server_uses_only_those_below_it() {
             continue;
         };
         for path in paths(&text) {
-            let Some(used) = from_root(&module, &path).and_then(|absolute| absolute.into_iter().next()) else { continue };
+            let Some(used) = from_root(&module, &path).and_then(|absolute| absolute.into_iter().next()) else {
+                continue;
+            };
             looked_at += 1;
             let written = path.words.join("::");
             match rank(&used) {
                 _ if used == own => {}
                 Some(rank) if rank > own_rank => {}
-                Some(_) => wrong.push(format!("{shown}:{}: {own} is below {used} and must not use it: {written}", path.line)),
-                None => wrong.push(format!("{shown}:{}: {used} is not in the list of server/src/lib.rs: {written}", path.line)),
+                Some(_) => {
+                    wrong.push(format!("{shown}:{}: {own} is below {used} and must not use it: {written}", path.line))
+                }
+                None => wrong
+                    .push(format!("{shown}:{}: {used} is not in the list of server/src/lib.rs: {written}", path.line)),
             }
         }
     }
@@ -89,11 +99,17 @@ fn every_module_of_the_server_uses_only_those_below_it() {
 fn every_module_is_in_the_list_and_declared() {
     let declared = std::fs::read_to_string(repository().join("server/src/lib.rs")).expect("the library's root");
     for (name, _) in ranks() {
-        assert!(declared.contains(&format!("mod {name};")), "{name} is in the list of server/src/lib.rs and not declared there");
+        assert!(
+            declared.contains(&format!("mod {name};")),
+            "{name} is in the list of server/src/lib.rs and not declared there"
+        );
     }
     for line in declared.lines().filter_map(|line| line.trim_start_matches("pub ").strip_prefix("mod ")) {
         let name = line.trim_end_matches(';');
-        assert!(ranks().iter().any(|(known, _)| known == name), "{name} is declared in server/src/lib.rs and not in its list");
+        assert!(
+            ranks().iter().any(|(known, _)| known == name),
+            "{name} is declared in server/src/lib.rs and not in its list"
+        );
     }
 }
 
@@ -142,10 +158,14 @@ fn shared_does_no_input_or_output_and_reads_no_clock() {
     }
     assert!(wrong.is_empty(), "shared builds for wasm and does no I/O:\n{}", wrong.join("\n"));
     let manifest = std::fs::read_to_string(repository().join("shared/Cargo.toml")).expect("its manifest");
-    let dependencies = manifest.split("[dependencies]").nth(1).expect("dependencies").split("\n[").next().expect("a section");
+    let dependencies =
+        manifest.split("[dependencies]").nth(1).expect("dependencies").split("\n[").next().expect("a section");
     for line in dependencies.lines().filter(|line| line.contains('=') || line.contains(".workspace")) {
         let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
-        assert!(["serde", "serde_json", "thiserror", "utoipa"].contains(&name), "shared depends on {name}; is that I/O-free and small?");
+        assert!(
+            ["serde", "serde_json", "thiserror", "utoipa"].contains(&name),
+            "shared depends on {name}; is that I/O-free and small?"
+        );
     }
 }
 

@@ -42,10 +42,19 @@ async fn an_unknown_or_missing_key_is_401_before_anything_else_is_looked_at() {
     let server = TestServer::start().await;
     let nobody = server.operator().without_key();
     for (method, path) in ROUTES {
-        let keys: [Option<&[u8]>; 4] = [None, Some(b"wrong"), Some("schl\u{fc}ssel".as_bytes()), Some(b"asb_abcdefghij_0123456789012345678901234567890123456789012")];
+        let keys: [Option<&[u8]>; 4] = [
+            None,
+            Some(b"wrong"),
+            Some("schl\u{fc}ssel".as_bytes()),
+            Some(b"asb_abcdefghij_0123456789012345678901234567890123456789012"),
+        ];
         for key in keys {
             let refused = ask(&nobody, method, path, key).await;
-            assert_eq!((refused.status, refused.code()), (401, ErrorCode::Unauthorized), "{method} {path} with {key:?}");
+            assert_eq!(
+                (refused.status, refused.code()),
+                (401, ErrorCode::Unauthorized),
+                "{method} {path} with {key:?}"
+            );
         }
     }
     let health: serde_json::Value = nobody.get("/healthz").await.ok().expect("needs no key");
@@ -70,7 +79,11 @@ async fn roles_may_do_what_the_table_says_and_no_more() {
     command.seen_by(&viewer).wrote("seen").await;
     let mut socket = viewer.viewer().await;
     let stream = socket.watch(&command, WatchFrom::Offset(0));
-    socket.until("output", std::time::Duration::from_secs(30), |heard| (heard.streams[&stream].bytes == b"seen\n").then_some(())).await;
+    socket
+        .until("output", std::time::Duration::from_secs(30), |heard| {
+            (heard.streams[&stream].bytes == b"seen\n").then_some(())
+        })
+        .await;
     // and changes nothing.
     for (method, path) in [
         ("POST", "/v1/sessions".to_owned()),
@@ -137,7 +150,11 @@ async fn nothing_crosses_a_tenant() {
     assert!(seen.bytes.is_empty());
     command.kill(1.0).await;
     own.sh("true").await;
-    socket.until("events of one's own", std::time::Duration::from_secs(30), |heard| (!heard.events.is_empty()).then_some(())).await;
+    socket
+        .until("events of one's own", std::time::Duration::from_secs(30), |heard| {
+            (!heard.events.is_empty()).then_some(())
+        })
+        .await;
     let foreign = socket.now(|heard| format!("{:?}", heard.events)).contains(session.id().as_str());
     assert!(!foreign, "no event of another tenant");
     // Keys.
@@ -156,20 +173,35 @@ async fn a_foreign_host_or_origin_is_refused_before_the_key_and_before_the_upgra
     let port = base.rsplit(':').next().expect("a port");
     for host in ["evil.example", "127.0.0.1.nip.io", "localhost.evil.example", ""] {
         for path in ["/v1/sessions", "/healthz", "/"] {
-            let refused = operator.send(operator.without_key().request(Method::GET, path).header("host", host)).await.refusal();
+            let refused =
+                operator.send(operator.without_key().request(Method::GET, path).header("host", host)).await.refusal();
             assert_eq!((refused.status, refused.code()), (421, ErrorCode::HostNotAllowed), "{host:?} {path}");
         }
-        let refused = Viewer::try_connect(&base, &[("x-api-key", &key), ("host", host)], None).await.expect_err("not upgraded");
+        let refused =
+            Viewer::try_connect(&base, &[("x-api-key", &key), ("host", host)], None).await.expect_err("not upgraded");
         assert_eq!(refused.status, 421, "{host:?}: {refused:?}");
     }
-    for origin in ["https://evil.example", "null", "http://127.0.0.1", "http://localhost:1", &format!("https://127.0.0.1.evil.example:{port}")] {
-        let refused = operator.send(operator.request(Method::GET, "/v1/sessions").header("origin", origin)).await.refusal();
+    for origin in [
+        "https://evil.example",
+        "null",
+        "http://127.0.0.1",
+        "http://localhost:1",
+        &format!("https://127.0.0.1.evil.example:{port}"),
+    ] {
+        let refused =
+            operator.send(operator.request(Method::GET, "/v1/sessions").header("origin", origin)).await.refusal();
         assert_eq!((refused.status, refused.code()), (403, ErrorCode::OriginNotAllowed), "{origin}");
-        let refused = Viewer::try_connect(&base, &[("x-api-key", &key), ("origin", origin)], None).await.expect_err("not upgraded");
+        let refused = Viewer::try_connect(&base, &[("x-api-key", &key), ("origin", origin)], None)
+            .await
+            .expect_err("not upgraded");
         assert_eq!(refused.status, 403, "{origin}: {refused:?}");
     }
     let own = format!("http://127.0.0.1:{port}");
-    operator.send(operator.request(Method::GET, "/v1/sessions").header("origin", &own)).await.success().expect("its own page");
+    operator
+        .send(operator.request(Method::GET, "/v1/sessions").header("origin", &own))
+        .await
+        .success()
+        .expect("its own page");
     drop(Viewer::try_connect(&base, &[("x-api-key", &key), ("origin", &own)], None).await.expect("its own page"));
     let missing = Viewer::try_connect(&base, &[], None).await.expect_err("no key");
     assert_eq!(missing.status, 401);
@@ -192,7 +224,12 @@ async fn a_key_in_the_address_is_refused_and_never_in_a_log_or_a_file() {
             }
         }
     }
-    for path in [format!("/v1/sessions/{secret}"), format!("/v1/sessions?anything={secret}"), format!("/{secret}"), format!("/v1/ws?key={secret}")] {
+    for path in [
+        format!("/v1/sessions/{secret}"),
+        format!("/v1/sessions?anything={secret}"),
+        format!("/{secret}"),
+        format!("/v1/ws?key={secret}"),
+    ] {
         let refused = operator.without_key().get(&path).await.refusal();
         assert_eq!(refused.code(), ErrorCode::KeyInUrl, "{}", refused.asked.replace(secret, "KEY"));
     }
@@ -232,5 +269,7 @@ async fn revoking_a_key_works_at_once_also_on_open_sockets() {
     assert_eq!(closed, Closed::Code(close::SIGNED_OUT));
     assert_eq!(watching.get("/v1/sessions").await.refusal().code(), ErrorCode::Unauthorized);
     operator.create_session(hardened()).await;
-    other.until("others go on", std::time::Duration::from_secs(30), |heard| (!heard.events.is_empty()).then_some(())).await;
+    other
+        .until("others go on", std::time::Duration::from_secs(30), |heard| (!heard.events.is_empty()).then_some(()))
+        .await;
 }

@@ -86,7 +86,9 @@ async fn a_taken_port_and_an_unusable_data_directory_are_one_sentence() {
     let foreign = path_of(folder.path());
     assert_one_sentence(&refused_serve(&[("GLASSBOX_DATA_DIR", &foreign)]).await, &foreign);
     // Tests run as root, for whom every folder is writable, except those that are none.
-    for unusable in [path_of(&folder.path().join("thesis.tex")), "/proc/glassbox".to_owned(), "/dev/null/glassbox".to_owned()] {
+    for unusable in
+        [path_of(&folder.path().join("thesis.tex")), "/proc/glassbox".to_owned(), "/dev/null/glassbox".to_owned()]
+    {
         assert_one_sentence(&refused_serve(&[("GLASSBOX_DATA_DIR", &unusable)]).await, &unusable);
     }
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing was put beside other files");
@@ -168,7 +170,8 @@ async fn without_a_key_given_one_is_made_kept_privately_and_a_link_is_printed() 
     assert!(said.contains("#link="), "{said}");
     let file = server.data_dir().join("operator.key");
     let key = std::fs::read_to_string(&file).expect("it is kept in a file").trim().to_owned();
-    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).expect("a file").permissions()) & 0o777;
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).expect("a file").permissions()) & 0o777;
     assert_eq!(mode, 0o600, "readable by its owner only");
     assert!(!said.contains(&key) && !server.process().log().contains(&key), "it is not printed");
     let operator = server.operator().with_key(&key);

@@ -76,7 +76,15 @@ async fn doctor_finds_everything_where_the_tests_run_and_leaves_nothing() {
     let ran = run(&["doctor"], &[("GLASSBOX_DATA_DIR", &data)]).await;
     let said = ran.text();
     assert_eq!(ran.code, Some(0), "{said}{}", ran.stderr);
-    for (what, line) in [("engine", "Docker"), ("gVisor", "gVisor"), ("image", "sandbox-base"), ("helper", "glassbox-inside"), ("data", &data), ("disk", "free"), ("quotas", "quota")] {
+    for (what, line) in [
+        ("engine", "Docker"),
+        ("gVisor", "gVisor"),
+        ("image", "sandbox-base"),
+        ("helper", "glassbox-inside"),
+        ("data", &data),
+        ("disk", "free"),
+        ("quotas", "quota"),
+    ] {
         assert!(said.to_lowercase().contains(&line.to_lowercase()), "a line about the {what}: {said}");
     }
     assert!(!folder.path().join("data").exists(), "it looks and makes nothing");
@@ -125,7 +133,9 @@ async fn an_engine_without_gvisor_is_refused_and_doctor_says_how_to_mend_it() {
 
     let folder = tempfile::tempdir().expect("a folder");
     let data = path_of(&folder.path().join("data"));
-    let served = run(&["serve"], &[("DOCKER_HOST", &host), ("GLASSBOX_DATA_DIR", &data), ("GLASSBOX_LISTEN", "127.0.0.1:0")]).await;
+    let served =
+        run(&["serve"], &[("DOCKER_HOST", &host), ("GLASSBOX_DATA_DIR", &data), ("GLASSBOX_LISTEN", "127.0.0.1:0")])
+            .await;
     assert!(served.refusal().contains("runsc"), "{served:?}");
     let ran = run(&["run", "--", "echo", "never"], &[("DOCKER_HOST", &host)]).await;
     assert!(ran.refusal().contains("runsc"), "{ran:?}");

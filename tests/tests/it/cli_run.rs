@@ -94,7 +94,9 @@ async fn ctrl_c_kills_the_command_and_removes_the_sandbox() {
 #[tokio::test]
 async fn a_terminal_that_goes_away_or_a_stop_from_outside_leaves_no_sandbox() {
     let (folder, path) = temporary();
-    let mut child = command(&["run", "--", "bash", "-c", "echo begun; sleep 951"], &[("TMPDIR", &path)]).spawn().expect("it starts");
+    let mut child = command(&["run", "--", "bash", "-c", "echo begun; sleep 951"], &[("TMPDIR", &path)])
+        .spawn()
+        .expect("it starts");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let first = tokio::time::timeout(LIMIT, lines.next_line()).await.expect("it begins in time").expect("text");
     assert_eq!(first.as_deref(), Some("begun"));

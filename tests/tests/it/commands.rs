@@ -84,7 +84,8 @@ async fn a_folder_that_is_not_there_is_a_failed_start_and_a_missing_program_is_b
     let (_server, agent) = TestServer::with_agent().await;
     let session = agent.create_session(open()).await;
 
-    let nowhere = session.run_with(RunCommand { cwd: Some("/no/such/folder".into()), ..text("echo never") }).await.finish().await;
+    let nowhere =
+        session.run_with(RunCommand { cwd: Some("/no/such/folder".into()), ..text("echo never") }).await.finish().await;
     let CommandState::FailedToStart { message } = &nowhere.view.state else { panic!("{nowhere:?}") };
     assert!(message.contains("/no/such/folder"), "{message}");
     assert!(nowhere.output.bytes.is_empty(), "a reason is not output: {nowhere:?}");

@@ -77,7 +77,11 @@ async fn a_flood_that_nobody_watches_leaves_the_servers_memory_flat() {
 async fn end_of_log(flood: &Command) {
     let finished = flood.finish().await;
     let output = &finished.output;
-    assert_eq!(output.bytes.len() as u64 + output.missing(), finished.view.output_bytes, "bytes and gaps add up: {output:?}");
+    assert_eq!(
+        output.bytes.len() as u64 + output.missing(),
+        finished.view.output_bytes,
+        "bytes and gaps add up: {output:?}"
+    );
     let mut offset = 0;
     let mut rest = output.bytes.as_slice();
     let ends = output.gaps.iter().copied().chain([(output.next, output.next)]);

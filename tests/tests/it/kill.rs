@@ -56,7 +56,11 @@ async fn what_heeds_term_is_ended_by_it_without_waiting_for_the_grace() {
     let begun = Instant::now();
     let view = command.kill(60.0).await;
     assert_eq!(killed_by(&view).0, TERM);
-    assert!(begun.elapsed() < Duration::from_secs(50), "the grace is the longest, not the usual time: {:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(50),
+        "the grace is the longest, not the usual time: {:?}",
+        begun.elapsed()
+    );
     assert_gone(&session, &["sleep 313"]).await;
 
     // Its own clean-up runs, and what that prints is kept.
@@ -96,7 +100,10 @@ async fn daemons_that_left_the_commands_session_are_gone_too_or_named() {
         let survivors = view.kill.clone().expect("a report").survivors;
         for line in &lines {
             for pid in session.processes(line).await {
-                assert!(survivors.iter().any(|survivor| survivor.pid == pid), "{line} ({pid}) lives and is not named: {survivors:?}");
+                assert!(
+                    survivors.iter().any(|survivor| survivor.pid == pid),
+                    "{line} ({pid}) lives and is not named: {survivors:?}"
+                );
             }
         }
     }
@@ -137,7 +144,10 @@ async fn a_kill_and_an_interrupt_are_effective_under_a_flood_of_output() {
     let begun = Instant::now();
     let view = flood.kill(5.0).await;
     let took = begun.elapsed();
-    println!("kill under `yes`: {took:?}, of which inside {} ms", view.kill.as_ref().map_or(0, |report| report.took_ms));
+    println!(
+        "kill under `yes`: {took:?}, of which inside {} ms",
+        view.kill.as_ref().map_or(0, |report| report.took_ms)
+    );
     assert_eq!(killed_by(&view).0, TERM);
     assert!(took < EFFECTIVE, "{took:?}");
     assert_gone(&session, &["yes"]).await;
@@ -149,7 +159,10 @@ async fn a_kill_and_an_interrupt_are_effective_under_a_flood_of_output() {
     let view = flood.ended().await;
     println!("SIGINT under `yes`: {:?}", begun.elapsed());
     assert!(begun.elapsed() < EFFECTIVE);
-    assert!(matches!(view.state, CommandState::Signaled { signal: 2 } | CommandState::Exited { code: 130 }), "{view:?}");
+    assert!(
+        matches!(view.state, CommandState::Signaled { signal: 2 } | CommandState::Exited { code: 130 }),
+        "{view:?}"
+    );
 }
 
 #[tokio::test]
@@ -196,7 +209,8 @@ async fn an_operator_kills_in_an_agents_session_and_a_viewer_does_not() {
     assert_eq!(command.view().await.state, CommandState::Running);
 
     let operator = server.operator();
-    let refused = session.seen_by(&operator).try_run(&RunCommand::default()).await.expect_err("the agent is in control");
+    let refused =
+        session.seen_by(&operator).try_run(&RunCommand::default()).await.expect_err("the agent is in control");
     assert!(matches!(refused.code(), ErrorCode::NotInControl | ErrorCode::Invalid), "{refused}");
     let view = command.seen_by(&operator).kill(2.0).await;
     assert!(matches!(killed_by(&view).1, Actor::Human { .. }), "the human is written down: {view:?}");

@@ -35,12 +35,20 @@ async fn ten_sessions_made_and_ended_leave_nothing() {
             agent.create_session(request)
         });
         for session in futures_util::future::join_all(made).await {
-            let id = docker::inspect(&docker::container_of(session.id().as_str()))["Id"].as_str().expect("an id").to_owned();
-            assert!(!docker::host_processes_of(&id).is_empty(), "its processes can be seen, so their absence means something");
+            let id =
+                docker::inspect(&docker::container_of(session.id().as_str()))["Id"].as_str().expect("an id").to_owned();
+            assert!(
+                !docker::host_processes_of(&id).is_empty(),
+                "its processes can be seen, so their absence means something"
+            );
             containers.push(id);
             session.run("sleep 970 & seq 1 100000; sleep 971").await.wrote("\n100000\n").await;
             session.delete().await.success().expect("ended");
-            assert_eq!(docker::containers_of(session.id().as_str()), Vec::<String>::new(), "gone when the answer comes");
+            assert_eq!(
+                docker::containers_of(session.id().as_str()),
+                Vec::<String>::new(),
+                "gone when the answer comes"
+            );
             assert_eq!(agent.get(&session.path("")).await.status, 404);
         }
     }
@@ -54,7 +62,12 @@ async fn ten_sessions_made_and_ended_leave_nothing() {
         (open_files(pid) <= files + SLACK).then_some(())
     })
     .await;
-    println!("open files: {files} before, {} after; memory: {} and {} MiB", open_files(pid), memory >> 20, server.process().resident_bytes() >> 20);
+    println!(
+        "open files: {files} before, {} after; memory: {} and {} MiB",
+        open_files(pid),
+        memory >> 20,
+        server.process().resident_bytes() >> 20
+    );
     let health: serde_json::Value = agent.get("/healthz").await.ok().expect("healthy");
     assert_eq!(health["active_sessions"], 0);
 }

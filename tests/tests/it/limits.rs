@@ -45,7 +45,10 @@ async fn the_command_limit_is_the_sessions_own_and_a_place_is_free_again_after_a
     let session = agent.create_session(hardened()).await;
     let first = session.run("sleep 800").await;
     session.run("sleep 801").await;
-    let refused = session.try_run(&RunCommand { command: "true".into(), ..RunCommand::default() }).await.expect_err("two are the limit");
+    let refused = session
+        .try_run(&RunCommand { command: "true".into(), ..RunCommand::default() })
+        .await
+        .expect_err("two are the limit");
     assert_eq!((refused.status, refused.code()), (429, ErrorCode::CommandLimit));
     agent.create_session(hardened()).await.sh("true").await;
     first.kill(0.5).await;
@@ -74,7 +77,10 @@ async fn the_rate_is_the_tenants_own_and_wrong_keys_use_up_nothing() {
     assert!((1..=60).contains(&seconds), "{seconds}");
     assert_eq!(server.other_operator().get("/v1/me").await.status, 200);
     assert_eq!(operator.get("/healthz").await.status, 200);
-    eventually("it comes back by itself", Duration::from_mins(1), async || (operator.get("/v1/me").await.status == 200).then_some(())).await;
+    eventually("it comes back by itself", Duration::from_mins(1), async || {
+        (operator.get("/v1/me").await.status == 200).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -97,9 +103,15 @@ async fn a_body_of_the_wrong_shape_is_422_and_says_what_is_wrong() {
         assert_eq!((refused.status, refused.code()), (422, ErrorCode::Invalid), "{wrong}: {refused}");
         assert!(refused.body.detail.contains(says), "{wrong}: {refused}");
     }
-    let refused = agent.post("/v1/sessions", &json!({"persistent": true, "template": "busybox:latest"})).await.refusal();
+    let refused =
+        agent.post("/v1/sessions", &json!({"persistent": true, "template": "busybox:latest"})).await.refusal();
     assert_eq!((refused.status, refused.code()), (400, ErrorCode::TemplateNotAllowed));
-    for later in [json!({}), json!({"persistent": true, "egress": ["pypi"]}), json!({"persistent": true, "secrets": {"A": "12345678"}}), json!({"persistent": true, "snapshot_id": "x"})] {
+    for later in [
+        json!({}),
+        json!({"persistent": true, "egress": ["pypi"]}),
+        json!({"persistent": true, "secrets": {"A": "12345678"}}),
+        json!({"persistent": true, "snapshot_id": "x"}),
+    ] {
         assert_eq!(agent.post("/v1/sessions", &later).await.refusal().code(), ErrorCode::NotImplemented, "{later}");
     }
     assert!(agent.sessions().await.is_empty(), "nothing was made of any of them");
@@ -121,7 +133,10 @@ async fn a_body_of_the_wrong_shape_is_422_and_says_what_is_wrong() {
         assert_eq!((refused.status, refused.code()), (422, ErrorCode::Invalid), "{wrong}: {refused}");
         assert!(refused.body.detail.contains(says), "{wrong}: {refused}");
     }
-    assert_eq!(agent.post(&session.path("/commands"), &json!({"command": "top", "tty": true})).await.refusal().code(), ErrorCode::NotImplemented);
+    assert_eq!(
+        agent.post(&session.path("/commands"), &json!({"command": "top", "tty": true})).await.refusal().code(),
+        ErrorCode::NotImplemented
+    );
     assert_eq!(session.view().await.commands_total, 0);
 }
 
@@ -136,17 +151,29 @@ async fn what_is_too_large_is_413_and_the_largest_that_is_allowed_works() {
         let refused = agent.post(&session.path("/commands"), &json!({"command": of_size(bytes)})).await.refusal();
         assert_eq!((refused.status, refused.code()), (413, ErrorCode::TooLarge), "{bytes}");
     }
-    let refused = agent.post("/v1/sessions", &json!({"persistent": true, "metadata": {"a": "x".repeat(4 << 20)}})).await.refusal();
+    let refused = agent
+        .post("/v1/sessions", &json!({"persistent": true, "metadata": {"a": "x".repeat(4 << 20)}}))
+        .await
+        .refusal();
     assert_eq!(refused.status, 413);
 }
 
 #[tokio::test]
 async fn unknown_routes_methods_and_ids_have_the_one_error_shape() {
     let (_server, agent) = TestServer::with_agent().await;
-    for path in ["/v1", "/v1/nothing", "/v1/sessions/nonsense", "/v1/sessions/sbx_aaaaaaaaaaaaaaaaaaaa", "/v1/sessions/../keys/x"] {
+    for path in [
+        "/v1",
+        "/v1/nothing",
+        "/v1/sessions/nonsense",
+        "/v1/sessions/sbx_aaaaaaaaaaaaaaaaaaaa",
+        "/v1/sessions/../keys/x",
+    ] {
         assert_eq!(agent.get(path).await.refusal().status, 404, "{path}");
     }
-    assert_eq!(agent.send(agent.request(reqwest::Method::PUT, "/v1/sessions")).await.refusal().code(), ErrorCode::MethodNotAllowed);
+    assert_eq!(
+        agent.send(agent.request(reqwest::Method::PUT, "/v1/sessions")).await.refusal().code(),
+        ErrorCode::MethodNotAllowed
+    );
     let not_json = agent.request(reqwest::Method::POST, "/v1/sessions").body("persistent=true");
     assert_eq!(agent.send(not_json).await.refusal().code(), ErrorCode::Invalid);
 }
@@ -166,10 +193,14 @@ async fn an_unused_session_ends_by_itself_and_a_running_command_is_use() {
     .await;
     assert_eq!(unused.seen_by(&viewer).delete().await.refusal().status, 403);
     assert_eq!(docker::containers_of(unused.id().as_str()), Vec::<String>::new(), "its sandbox is gone");
-    let view: Vec<Value> = agent.get("/v1/sessions").await.json::<Value>()["sessions"].as_array().cloned().expect("a list");
+    let view: Vec<Value> =
+        agent.get("/v1/sessions").await.json::<Value>()["sessions"].as_array().cloned().expect("a list");
     assert_eq!(view.len(), 1, "the used one lives");
     assert_eq!(command.finish().await.text(), "still here\n");
-    eventually("then it ends as well", Duration::from_mins(1), async || viewer.sessions().await.is_empty().then_some(())).await;
+    eventually("then it ends as well", Duration::from_mins(1), async || {
+        viewer.sessions().await.is_empty().then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -40,10 +40,14 @@ async fn what_happens_is_told_in_order_and_the_last_word_is_what_is_true() {
             .await;
         viewer.now(|heard| {
             assert_eq!(newest(heard, &command), Some(&finished.view), "the view is the one that REST gives");
-            let states: Vec<&CommandState> = heard.events.iter().filter_map(|(_, event)| match event {
-                Event::Command { command } => Some(&command.state),
-                _ => None,
-            }).collect();
+            let states: Vec<&CommandState> = heard
+                .events
+                .iter()
+                .filter_map(|(_, event)| match event {
+                    Event::Command { command } => Some(&command.state),
+                    _ => None,
+                })
+                .collect();
             let order = |state: &CommandState| match state {
                 CommandState::Starting => 0,
                 CommandState::Running => 1,

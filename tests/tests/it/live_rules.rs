@@ -30,12 +30,18 @@ async fn nothing_is_sent_beyond_the_credit_and_an_acknowledgement_gives_it_back(
     let mut viewer = server.viewer().await;
     let stream = viewer.watch_with(&large, WatchFrom::Offset(0), Keep::Check(|_, byte| byte == b'x'));
     viewer.acknowledge(stream, false);
-    viewer.until("the credit is used up", SOON, |heard| (heard.streams[&stream].received == CREDIT).then_some(())).await;
+    viewer
+        .until("the credit is used up", SOON, |heard| (heard.streams[&stream].received == CREDIT).then_some(()))
+        .await;
     everyone_had_a_turn(&mut viewer, &ended).await;
     assert_eq!(viewer.now(|heard| heard.streams[&stream].received), CREDIT);
     // A part of it gives back a part.
     viewer.say(&FromViewer::Ack { stream, offset: 1000 });
-    viewer.until("as much as was given back", SOON, |heard| (heard.streams[&stream].received == CREDIT + 1000).then_some(())).await;
+    viewer
+        .until("as much as was given back", SOON, |heard| {
+            (heard.streams[&stream].received == CREDIT + 1000).then_some(())
+        })
+        .await;
     everyone_had_a_turn(&mut viewer, &ended).await;
     assert_eq!(viewer.now(|heard| heard.streams[&stream].received), CREDIT + 1000);
     viewer.acknowledge(stream, true);
@@ -55,11 +61,17 @@ async fn a_stream_that_is_closed_by_its_viewer_ends_without_disturbing_others() 
         viewer.watch_with(&flood, WatchFrom::Offset(0), Keep::Check(is_yes)),
         viewer.watch_with(&flood, WatchFrom::Offset(0), Keep::Check(is_yes)),
     );
-    viewer.until("both flow", SOON, |heard| (heard.streams[&closed].received.min(heard.streams[&open].received) > 1_000_000).then_some(())).await;
+    viewer
+        .until("both flow", SOON, |heard| {
+            (heard.streams[&closed].received.min(heard.streams[&open].received) > 1_000_000).then_some(())
+        })
+        .await;
     viewer.say(&FromViewer::Unwatch { stream: closed });
     everyone_had_a_turn(&mut viewer, &ended).await;
     let (quiet, before) = viewer.now(|heard| (heard.streams[&closed].received, heard.streams[&open].received));
-    viewer.until("the other flows on", SOON, |heard| (heard.streams[&open].received > before + 5_000_000).then_some(())).await;
+    viewer
+        .until("the other flows on", SOON, |heard| (heard.streams[&open].received > before + 5_000_000).then_some(()))
+        .await;
     assert_eq!(viewer.now(|heard| heard.streams[&closed].received), quiet);
     flood.kill(2.0).await;
     viewer.read_to_end(open, SOON).await;
@@ -87,7 +99,11 @@ async fn a_stream_that_cannot_be_is_refused_by_itself_and_the_socket_lives_on() 
         assert!(!detail.is_empty());
     }
     let streams: Vec<u32> = (0..MAX_STREAMS).map(|_| viewer.watch(&command, WatchFrom::Offset(0))).collect();
-    viewer.until("as many as are allowed", SOON, |heard| streams.iter().all(|id| heard.streams[id].received == 6).then_some(())).await;
+    viewer
+        .until("as many as are allowed", SOON, |heard| {
+            streams.iter().all(|id| heard.streams[id].received == 6).then_some(())
+        })
+        .await;
     let one_more = viewer.watch(&command, WatchFrom::Offset(0));
     assert!(viewer.read_to_end(one_more, SOON).await.error.is_some());
     viewer.say(&FromViewer::Unwatch { stream: streams[0] });
@@ -123,10 +139,16 @@ async fn whoever_breaks_the_protocol_is_told_and_closed_and_nobody_else_is() {
         }
         let closed = viewer.until_closed(SOON).await;
         println!("{what}: {closed:?}");
-        assert!(closed == Closed::Code(close::PROTOCOL) || (what == "too large" && matches!(closed, Closed::Code(_) | Closed::Broken)), "{what}: {closed:?}");
+        assert!(
+            closed == Closed::Code(close::PROTOCOL)
+                || (what == "too large" && matches!(closed, Closed::Code(_) | Closed::Broken)),
+            "{what}: {closed:?}"
+        );
     }
     let stream = bystander.watch(&command, WatchFrom::Offset(0));
-    bystander.until("the others' faults are not its own", SOON, |heard| (heard.streams[&stream].received == 6).then_some(())).await;
+    bystander
+        .until("the others' faults are not its own", SOON, |heard| (heard.streams[&stream].received == 6).then_some(()))
+        .await;
     assert_eq!(agent.sessions().await.len(), 1);
 }
 

@@ -38,12 +38,20 @@ async fn every_documented_route_exists_and_asks_for_a_key_unless_it_says_otherwi
     for (path, methods) in paths {
         for (method, operation) in methods.as_object().expect("methods") {
             let Ok(method) = method.to_ascii_uppercase().parse::<Method>() else { continue };
-            let public = operation["security"].as_array().is_some_and(|security| security.iter().all(|one| one.as_object().is_some_and(serde_json::Map::is_empty)));
-            let concrete = path.replace("{session_id}", "sbx_aaaaaaaaaaaaaaaaaaaa").replace("{command_id}", "cmd_aaaaaaaaaaaaaaaaaaaa").replace("{key_id}", "key_aaaaaaaaaaaaaaaaaaaa");
+            let public = operation["security"].as_array().is_some_and(|security| {
+                security.iter().all(|one| one.as_object().is_some_and(serde_json::Map::is_empty))
+            });
+            let concrete = path
+                .replace("{session_id}", "sbx_aaaaaaaaaaaaaaaaaaaa")
+                .replace("{command_id}", "cmd_aaaaaaaaaaaaaaaaaaaa")
+                .replace("{key_id}", "key_aaaaaaaaaaaaaaaaaaaa");
             let answer = nobody.send(nobody.request(method.clone(), &concrete)).await;
             assert!(!matches!(answer.status, 404 | 405), "{method} {path} is documented and is not there");
             assert_eq!(answer.status == 401, !public, "{method} {path}: {}", answer.status);
-            assert!(operation["responses"].as_object().is_some_and(|responses| !responses.is_empty()), "{method} {path} says what it answers");
+            assert!(
+                operation["responses"].as_object().is_some_and(|responses| !responses.is_empty()),
+                "{method} {path} says what it answers"
+            );
         }
     }
 }

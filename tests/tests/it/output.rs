@@ -48,7 +48,10 @@ async fn output_and_code_are_right_every_time_whoever_watches() {
             .await;
     assert!(told);
     let closed = stalled.now(|heard| heard.closed);
-    assert!(closed.is_none() || (is_long() && closed == Some(Closed::Code(glassbox_shared::live::close::TOO_SLOW))), "{closed:?}");
+    assert!(
+        closed.is_none() || (is_long() && closed == Some(Closed::Code(glassbox_shared::live::close::TOO_SLOW))),
+        "{closed:?}"
+    );
 }
 
 // Case 10.
@@ -82,7 +85,10 @@ async fn reading_again_from_an_offset_gives_exactly_the_bytes_from_there_on_then
 // Case 10, where not all is held any more.
 #[tokio::test]
 async fn what_is_no_longer_held_is_an_explicit_gap() {
-    let small = TestServer::configure().env("GLASSBOX_LOG_RING", "64k").env("GLASSBOX_LOG_HEAD", "64k").env("GLASSBOX_LOG_TAIL", "64k");
+    let small = TestServer::configure()
+        .env("GLASSBOX_LOG_RING", "64k")
+        .env("GLASSBOX_LOG_HEAD", "64k")
+        .env("GLASSBOX_LOG_TAIL", "64k");
     let server = small.start().await;
     let agent = server.agent().await;
     let session = agent.create_session(hardened()).await;

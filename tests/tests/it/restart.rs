@@ -68,7 +68,11 @@ async fn after_kill_9_with_five_commands_running_everything_seen_is_there_and_ev
     }
     let view = done.view.command_id.clone();
     let again = session.command(&view).finish().await;
-    assert_eq!((again.exit_code(), again.text()), (Some(5), "done before\n".to_owned()), "what had ended stays as it was");
+    assert_eq!(
+        (again.exit_code(), again.text()),
+        (Some(5), "done before\n".to_owned()),
+        "what had ended stays as it was"
+    );
     let background = background.finish().await;
     assert_eq!(background.exit_code(), Some(0));
     assert_eq!(background.text(), "in the background\n");
@@ -120,7 +124,8 @@ async fn what_was_being_made_or_ended_when_the_server_died_is_not_left_behind() 
     });
     let instance = server.instance();
     eventually("the engine has begun to make it", SWEPT, async || {
-        (docker::workspaces(&instance).len() > 2 || docker::containers(&instance).len() > 2 || making.is_finished()).then_some(())
+        (docker::workspaces(&instance).len() > 2 || docker::containers(&instance).len() > 2 || making.is_finished())
+            .then_some(())
     })
     .await;
     server.kill_hard();
@@ -129,7 +134,10 @@ async fn what_was_being_made_or_ended_when_the_server_died_is_not_left_behind() 
     kept.ready().await;
     let sessions = agent.sessions().await;
     println!("made: {was_made}, removed: {was_removed}, now {} sessions", sessions.len());
-    assert!(!was_removed || !sessions.iter().any(|session| session.session_id == *ending.id()), "what was told gone is gone");
+    assert!(
+        !was_removed || !sessions.iter().any(|session| session.session_id == *ending.id()),
+        "what was told gone is gone"
+    );
     assert!(sessions.len() > usize::from(was_made), "what was told made is there");
     for session in &sessions {
         agent.session(&session.session_id).ready().await;

@@ -25,7 +25,11 @@ async fn sign_in(client: &Client, body: Value) -> Answer {
 /// `name=value` of the cookie that was set.
 fn cookie_of(answer: &Answer) -> String {
     let set = answer.header("set-cookie");
-    set.split(';').next().filter(|pair| pair.contains('=')).unwrap_or_else(|| panic!("a cookie is set: {answer:?}")).to_owned()
+    set.split(';')
+        .next()
+        .filter(|pair| pair.contains('='))
+        .unwrap_or_else(|| panic!("a cookie is set: {answer:?}"))
+        .to_owned()
 }
 
 /// A request as the page makes it.
@@ -85,20 +89,36 @@ async fn the_cookie_is_for_this_page_only() {
     }
     // What changes something says where it comes from.
     for origin in [None, Some("https://evil.example"), Some("null")] {
-        for (method, path) in [(Method::POST, "/v1/sessions"), (Method::DELETE, "/v1/sessions/nonsense"), (Method::POST, "/v1/keys"), (Method::POST, "/v1/sign-out")] {
+        for (method, path) in [
+            (Method::POST, "/v1/sessions"),
+            (Method::DELETE, "/v1/sessions/nonsense"),
+            (Method::POST, "/v1/keys"),
+            (Method::POST, "/v1/sign-out"),
+        ] {
             let mut request = bare(method.clone(), path).json(&json!({}));
             if let Some(origin) = origin {
                 request = request.header("origin", origin);
             }
-            assert_eq!(client.send(request).await.refusal().code(), ErrorCode::OriginNotAllowed, "{method} {path} from {origin:?}");
+            assert_eq!(
+                client.send(request).await.refusal().code(),
+                ErrorCode::OriginNotAllowed,
+                "{method} {path} from {origin:?}"
+            );
         }
         let mut headers = vec![("cookie", cookie.as_str())];
         headers.extend(origin.map(|origin| ("origin", origin)));
         let refused = Viewer::try_connect(client.base(), &headers, None).await.expect_err("not upgraded");
         assert_eq!(refused.status, 403, "the live socket from {origin:?}: {refused:?}");
     }
-    drop(Viewer::try_connect(client.base(), &[("cookie", &cookie), ("origin", client.base())], None).await.expect("the page's socket"));
-    let stolen = client.send(client.without_key().request(Method::GET, "/v1/me").header("cookie", "glassbox_session=wrong")).await.refusal();
+    drop(
+        Viewer::try_connect(client.base(), &[("cookie", &cookie), ("origin", client.base())], None)
+            .await
+            .expect("the page's socket"),
+    );
+    let stolen = client
+        .send(client.without_key().request(Method::GET, "/v1/me").header("cookie", "glassbox_session=wrong"))
+        .await
+        .refusal();
     assert_eq!(stolen.code(), ErrorCode::Unauthorized);
 }
 
@@ -106,15 +126,19 @@ async fn the_cookie_is_for_this_page_only() {
 async fn a_humans_name_is_recorded_and_signing_out_ends_it_everywhere() {
     let server = TestServer::start().await;
     let client = server.operator();
-    let answer = sign_in(&client, json!({"link": printed_link(&server), "name": "Ann"})).await.success().expect("signed in");
+    let answer =
+        sign_in(&client, json!({"link": printed_link(&server), "name": "Ann"})).await.success().expect("signed in");
     let cookie = cookie_of(&answer);
     let made = client.send(from_page(&client, Method::POST, "/v1/sessions", &cookie).json(&hardened())).await;
     let session: SessionView = made.ok().expect("a human makes a session");
     assert_eq!(session.created_by, Actor::Human { name: "Ann".into() });
     assert_eq!(session.control.holder, session.created_by);
-    let mut socket = Viewer::try_connect(client.base(), &[("cookie", &cookie), ("origin", client.base())], None).await.expect("a socket");
+    let mut socket = Viewer::try_connect(client.base(), &[("cookie", &cookie), ("origin", client.base())], None)
+        .await
+        .expect("a socket");
 
-    let out = client.send(from_page(&client, Method::POST, "/v1/sign-out", &cookie)).await.success().expect("signed out");
+    let out =
+        client.send(from_page(&client, Method::POST, "/v1/sign-out", &cookie)).await.success().expect("signed out");
     assert!(out.header("set-cookie").contains("Max-Age=0"), "{out:?}");
     let closed = socket.until("the socket is closed", Duration::from_secs(20), |heard| heard.closed).await;
     assert_eq!(closed, Closed::Code(close::SIGNED_OUT));
@@ -129,7 +153,8 @@ async fn a_sign_in_ends_with_the_key_that_it_was_made_with() {
     let key = client.create_key(glassbox_shared::actor::Role::Viewer, "for the page").await;
     let answer = sign_in(&client, json!({"key": key.api_key, "name": "Vic"})).await.success().expect("signed in");
     let cookie = cookie_of(&answer);
-    let refused = client.send(from_page(&client, Method::POST, "/v1/sessions", &cookie).json(&hardened())).await.refusal();
+    let refused =
+        client.send(from_page(&client, Method::POST, "/v1/sessions", &cookie).json(&hardened())).await.refusal();
     assert_eq!(refused.code(), ErrorCode::Forbidden, "a browser has the role of its key");
     client.delete(&format!("/v1/keys/{}", key.key_id)).await.success().expect("revoked");
     let refused = client.send(from_page(&client, Method::GET, "/v1/me", &cookie)).await.refusal();

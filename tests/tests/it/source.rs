@@ -114,9 +114,18 @@ fn paths_are_found_wherever_they_stand() {
         fn f() -> super::x::Y { println!("crate::text {}", crate::inner::<u8>()); <crate::q::R as Z>::new() }
         mod tests { use super::super::deep; }
     "#;
-    let found: Vec<(String, usize)> = paths(text).into_iter().map(|path| (path.words.join("::"), path.inside)).collect();
+    let found: Vec<(String, usize)> =
+        paths(text).into_iter().map(|path| (path.words.join("::"), path.inside)).collect();
     let has = |path: &str, inside: usize| found.contains(&(path.to_owned(), inside));
-    for path in ["crate::clock", "crate::store::records::A", "crate::store::records::B", "crate::store::Store", "super::x::Y", "crate::inner", "crate::q::R"] {
+    for path in [
+        "crate::clock",
+        "crate::store::records::A",
+        "crate::store::records::B",
+        "crate::store::Store",
+        "super::x::Y",
+        "crate::inner",
+        "crate::q::R",
+    ] {
         assert!(has(path, 0), "{path}: {found:?}");
     }
     assert!(has("super::super::deep", 1), "{found:?}");

@@ -167,6 +167,13 @@ pub async fn kill(session: &SessionId, id: &CommandId, grace_seconds: f64) -> Re
     read(send(Request::post(&format!("/v1/sessions/{session}/commands/{id}/kill")), &body).await?).await
 }
 
+/// The end of a command's output as it is now, at most `bytes` of it.
+pub async fn tail(command: &CommandView, bytes: u64) -> Result<Vec<u8>, Failure> {
+    let from = command.output_bytes.saturating_sub(bytes);
+    let path = format!("/v1/sessions/{}/commands/{}/output?from={from}", command.session_id, command.command_id);
+    answer(Request::get(&path).send().await).await?.binary().await.map_err(|_| Failure::unreachable())
+}
+
 /// Address of the whole log, as a download.
 pub fn log_address(session: &SessionId, id: &CommandId) -> String {
     format!("/v1/sessions/{session}/commands/{id}/log")

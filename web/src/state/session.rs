@@ -110,6 +110,13 @@ impl Session {
         true
     }
 
+    /// The end of the shown command's output came, on request. Output that came by itself meanwhile is newer.
+    pub fn tail(&mut self, id: &CommandId, last_line: String) {
+        if self.last_line.is_empty() && self.latest.as_ref().is_some_and(|latest| latest.command_id == *id) {
+            self.last_line = last_line;
+        }
+    }
+
     /// Is it over?
     pub fn ended(&self) -> bool {
         matches!(self.view.state, SessionState::Ended { .. })

@@ -163,6 +163,20 @@ impl World {
         parts
     }
 
+    /// Commands whose last line the list wants and does not have.
+    pub fn without_last_line(&self) -> Vec<CommandView> {
+        let silent = self.live().filter(|session| session.last_line.is_empty());
+        silent.filter_map(|session| session.latest.clone()).filter(|command| command.output_bytes > 0).collect()
+    }
+
+    /// The last line of a command, on request.
+    pub fn put_last_line(&mut self, command: &CommandView, last_line: String) -> Vec<Part> {
+        if let Some(session) = self.sessions.get_mut(&command.session_id) {
+            session.tail(&command.command_id, last_line);
+        }
+        vec![Part::Session(command.session_id.clone())]
+    }
+
     /// Something happened.
     pub fn apply(&mut self, event: Event) -> Vec<Part> {
         match event {

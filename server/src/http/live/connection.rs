@@ -29,7 +29,7 @@ use crate::http::serve::BytesTaken;
 /// heard. Slow is not dead: on loopback a viewer that reads 1 kB/s opens its window by 64 kB at a time, once a minute.
 const STALLED: Duration = Duration::from_secs(150);
 /// A viewer that does not even answer heartbeats for this long is gone, although the kernel still takes bytes for it.
-const SILENT: Duration = Duration::from_secs(300);
+const SILENT: Duration = Duration::from_mins(5);
 /// For saying goodbye, and for hearing it said back.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -289,7 +289,7 @@ impl Connection {
                         self.streams.push(Stream::new(stream, log, offset));
                     }
                     Err(DomainError { code, detail, .. }) => {
-                        self.outbox.push(FromServer::StreamError { stream, code, detail })
+                        self.outbox.push(FromServer::StreamError { stream, code, detail });
                     }
                 }
             }

@@ -145,7 +145,7 @@ async fn a_viewer_far_behind_is_shown_the_present_with_an_explicit_gap() {
             break;
         }
     }
-    let (_, (bytes, _, end)) = tokio::join!(app.kill(&running), follow(&mut viewer, 1, (12 << 20) - CREDIT));
+    let ((), (bytes, _, end)) = tokio::join!(app.kill(&running), follow(&mut viewer, 1, (12 << 20) - CREDIT));
     assert_eq!((bytes.len() as u64, end), (CREDIT, 12 << 20));
 }
 
@@ -173,7 +173,7 @@ async fn what_cannot_be_watched_is_refused_and_the_socket_lives_on() {
                 break;
             }
             Heard::Said(_) => {}
-            other => panic!("unexpected: {other:?}"),
+            Heard::Closed(code) => panic!("closed: {code}"),
         }
     }
     assert_eq!(refused, [(1, ErrorCode::OffsetBeyondEnd), (2, ErrorCode::NotFound)]);
@@ -221,14 +221,45 @@ async fn a_stopping_server_says_goodbye_and_ends_in_time() {
 #[tokio::test]
 async fn a_connection_that_says_nothing_is_closed() {
     let app = TestApp::start().await;
-    for beginning in ["", "P", "GET / HTTP/1.1\r\nHo"] {
+    let closed = async |beginning: &str| {
         let mut stream = app.connect().await;
         stream.write_all(beginning.as_bytes()).await.expect("sent");
+        // Closed or reset: both are an end. The deadline itself is 15 s.
         let mut answer = Vec::new();
-        // The deadline itself is 15 s.
-        tokio::time::timeout(Duration::from_secs(25), stream.read_to_end(&mut answer))
-            .await
-            .expect("closed")
-            .expect("readable");
+        let _ = tokio::time::timeout(Duration::from_secs(25), stream.read_to_end(&mut answer)).await.expect("in time");
+    };
+    tokio::join!(closed(""), closed("P"), closed("PRI * HTTP/2.0\r\n"), closed("GET / HTTP/1.1\r\nHo"));
+}
+
+#[tokio::test]
+#[ignore = "takes four minutes: a viewer must be slow for longer than a dead one is waited for"]
+async fn a_viewer_that_reads_one_kilobyte_a_second_is_not_taken_for_dead() {
+    let app = TestApp::start().await;
+    let running = app.run(&format!("flood {}; hang", 4 << 20)).await;
+    let mut viewer = app.viewer_socket().await;
+    viewer.say(&watch(&running, 1, WatchFrom::Offset(0))).await;
+    for _ in 0..240 {
+        // Neither acknowledges nor answers heartbeats; only reads.
+        viewer.pass_over(1024).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
+}
+
+#[tokio::test]
+#[ignore = "takes three minutes: a dead viewer is waited for that long"]
+async fn a_viewer_that_takes_nothing_is_let_go_and_slows_nobody() {
+    let app = TestApp::start().await;
+    let running = app.run(&format!("flood {}; hang", 64 << 20)).await;
+    let mut dead = app.viewer_socket().await;
+    for stream in 0..32 {
+        dead.say(&watch(&running, stream, WatchFrom::Tail(CREDIT))).await;
+    }
+    // The command ran to its end with it there.
+    app.written(&running, 64 << 20).await;
+    tokio::time::sleep(Duration::from_secs(170)).await;
+    let mut rest = 0;
+    while dead.pass_over(1024).await {
+        rest += 1024;
+    }
+    assert!(rest < 32 * CREDIT, "it was let go before it had all");
 }

@@ -152,7 +152,7 @@ impl TestApp {
             self.address
         );
         for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            head.extend([name, ": ", value, "\r\n"]);
         }
         stream.write_all(format!("{head}\r\n").as_bytes()).await.expect("sent");
         let mut answer = Vec::new();
@@ -261,7 +261,7 @@ impl Viewer {
         match u8::try_from(text.len()) {
             Ok(length) if length < 126 => frame.push(0x80 | length),
             _ => {
-                frame.push(0x80 | 126);
+                frame.push(0xfe);
                 frame.extend_from_slice(&(text.len() as u16).to_be_bytes());
             }
         }
@@ -289,6 +289,11 @@ impl Viewer {
             8 => Heard::Closed(u16::from_be_bytes([payload[0], payload[1]])),
             other => panic!("a frame of kind {other}"),
         }
+    }
+
+    /// Takes bytes, whatever they are; `false`: the connection has ended.
+    pub(super) async fn pass_over(&mut self, bytes: usize) -> bool {
+        self.stream.read_exact(&mut vec![0; bytes]).await.is_ok()
     }
 
     /// The next JSON message; output is passed over.

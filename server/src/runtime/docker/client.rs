@@ -1,4 +1,5 @@
-//! The connection: one client, a deadline for every call, a bound on calls at once, and the engine's errors in our words.
+//! The connection: one client, a deadline for every call, a bound on calls at once, and the engine's errors in our
+//! words.
 
 use std::future::Future;
 use std::time::Duration;
@@ -13,8 +14,8 @@ use crate::runtime::RuntimeError;
 /// Longer than every deadline of ours: bollard's own (2 minutes) would otherwise cut in with an error of another kind.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Calls that make things, at once. Starting a gVisor sandbox costs about half a second of CPU: more of them at the same
-/// time only make each other (and everybody's commands) slower.
+/// Calls that make things, at once. Starting a gVisor sandbox costs about half a second of CPU: more of them at the
+/// same time only make each other (and everybody's commands) slower.
 const MAKING_AT_ONCE: usize = 4;
 
 /// Short calls at once: starting an exec, looking at something. One connection each.
@@ -184,7 +185,8 @@ fn from_answer(status: u16, message: &str) -> RuntimeError {
     let lower = message.to_ascii_lowercase();
     let no_runtime = lower.contains("unknown runtime specified")
         || lower.contains("unknown or invalid runtime name")
-        || (lower.contains("runsc") && (lower.contains("executable file not found") || lower.contains("no such file or directory")));
+        || (lower.contains("runsc")
+            && (lower.contains("executable file not found") || lower.contains("no such file or directory")));
     if no_runtime {
         return RuntimeError::NoGvisor;
     }
@@ -198,19 +200,24 @@ fn from_answer(status: u16, message: &str) -> RuntimeError {
     RuntimeError::Engine(short(message))
 }
 
-/// An engine wrote this text where a program's output should be: the exec could not be started. `None`: it is no such text.
-/// (moby answers "101 UPGRADED" first and starts the program afterwards.)
+/// How texts begin that tell of a sandbox's end.
+const GONE: [&str; 4] = ["no such container", "cannot exec in a", "failed to start exec", "task "];
+
+/// An engine wrote this text where a program's output should be: the exec could not be started. `None`: it is no such
+/// text. (moby answers "101 UPGRADED" first and starts the program afterwards.)
 pub(super) fn from_exec_text(output: &[u8]) -> Option<RuntimeError> {
     let text = std::str::from_utf8(output).ok()?.strip_suffix("\r\n")?;
     let lower = text.to_ascii_lowercase();
-    if lower.starts_with("oci runtime exec failed") || lower.starts_with("failed to create shim") {
-        Some(RuntimeError::Engine(short(text)))
-    } else if (lower.starts_with("container ") && lower.ends_with("is not running")) || lower.starts_with("no such container") {
+    let begins = |beginnings: &[&str]| beginnings.iter().any(|beginning| lower.starts_with(beginning));
+    if begins(&["container "]) && lower.ends_with("is not running") || begins(&GONE) {
         Some(RuntimeError::Gone(short(text)))
-    } else if lower.starts_with("cannot exec in a") || lower.starts_with("failed to start exec") || lower.starts_with("task ") {
-        Some(RuntimeError::Gone(short(text)))
-    } else {
+    } else if !begins(&["oci runtime exec failed", "failed to create shim"]) {
         None
+    } else if lower.contains("try again") || lower.contains("resource temporarily unavailable") {
+        let full = "the sandbox is at its process limit and nothing more can be started in it";
+        Some(RuntimeError::Engine(format!("{full} ({})", short(text))))
+    } else {
+        Some(RuntimeError::Engine(short(text)))
     }
 }
 
@@ -248,7 +255,9 @@ mod tests {
     #[test]
     fn the_engines_refusals_are_told_apart() {
         let says = |status, text: &str| from_answer(status, text);
-        assert!(matches!(says(404, "No such image: nothing:latest"), RuntimeError::NoImage(image) if image == "nothing:latest"));
+        assert!(
+            matches!(says(404, "No such image: nothing:latest"), RuntimeError::NoImage(image) if image == "nothing:latest")
+        );
         assert!(matches!(says(404, "No such container: x"), RuntimeError::Gone(_)));
         assert!(matches!(says(409, "Container 12ab is not running"), RuntimeError::Gone(_)));
         assert!(matches!(says(409, "Conflict. The container name \"/x\" is already in use"), RuntimeError::Engine(_)));
@@ -261,15 +270,22 @@ mod tests {
 
     #[test]
     fn an_engines_text_in_place_of_output_is_recognised_and_a_frame_is_not() {
-        assert!(matches!(from_exec_text(b"OCI runtime exec failed: exec failed: x\r\n"), Some(RuntimeError::Engine(_))));
+        assert!(matches!(
+            from_exec_text(b"OCI runtime exec failed: exec failed: x\r\n"),
+            Some(RuntimeError::Engine(_))
+        ));
         assert!(matches!(from_exec_text(b"Container 12ab is not running\r\n"), Some(RuntimeError::Gone(_))));
+        let full = b"OCI runtime exec failed: executing command \"x\" in sandbox: try again: unknown\r\n";
+        assert!(matches!(from_exec_text(full), Some(RuntimeError::Engine(text)) if text.contains("process limit")));
         assert!(from_exec_text(&[9, 0, 0, 0, 101, 1, 2, 3, 4, 5, 6, 7, 8]).is_none());
         assert!(from_exec_text(b"hello\r\n").is_none());
     }
 
     #[test]
     fn a_long_error_text_is_cut_and_has_no_control_characters() {
-        let RuntimeError::Engine(text) = from_answer(500, &format!("a\u{1b}[31mb{}", "x".repeat(5_000))) else { panic!("another error") };
+        let RuntimeError::Engine(text) = from_answer(500, &format!("a\u{1b}[31mb{}", "x".repeat(5_000))) else {
+            panic!("another error")
+        };
         assert!(text.chars().count() <= ERROR_TEXT + 1);
         assert!(!text.contains('\u{1b}'));
     }

@@ -29,13 +29,20 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const DISCARD: Duration = Duration::from_secs(20);
 
 /// Creates a container and makes sure that it will run under gVisor. A container of ours that has the name is removed.
-pub(super) async fn create(engine: &Engine, instance: &str, name: &str, image: &str, body: ContainerCreateBody) -> Result<(), RuntimeError> {
+pub(super) async fn create(
+    engine: &Engine,
+    instance: &str,
+    name: &str,
+    image: &str,
+    body: ContainerCreateBody,
+) -> Result<(), RuntimeError> {
     let mut tries = 0;
     loop {
         tries += 1;
         let body = body.clone();
         let options = CreateContainerOptionsBuilder::default().name(name).build();
-        let created = engine.call(CREATE, |docker| async move { docker.create_container(Some(options), body).await }).await;
+        let created =
+            engine.call(CREATE, |docker| async move { docker.create_container(Some(options), body).await }).await;
         match created {
             Ok(created) => {
                 for warning in created.warnings {
@@ -74,7 +81,9 @@ pub(super) async fn create(engine: &Engine, instance: &str, name: &str, image: &
 
 /// Starts a container that was created; removes it when that fails.
 pub(super) async fn start(engine: &Engine, instance: &str, name: &str) -> Result<(), RuntimeError> {
-    let started = engine.call(START, |docker| async move { docker.start_container(name, None::<StartContainerOptions>).await }).await;
+    let started = engine
+        .call(START, |docker| async move { docker.start_container(name, None::<StartContainerOptions>).await })
+        .await;
     if let Err(failure) = started {
         discard(engine, instance, name).await;
         return Err(failure.into());
@@ -101,13 +110,19 @@ pub(super) async fn remove(engine: &Engine, instance: &str, name: &str) -> Resul
         match inspect::container(engine, name).await {
             Ok(None) => return Ok(()),
             Ok(Some(found)) if !inspect::is_ours(&found, instance) => {
-                return Err(RuntimeError::Engine(format!("the container {name} does not carry the label {}={instance}", labels::INSTANCE)));
+                return Err(RuntimeError::Engine(format!(
+                    "the container {name} does not carry the label {}={instance}",
+                    labels::INSTANCE
+                )));
             }
             Ok(Some(_)) => {
                 if !in_progress {
-                    // With its anonymous volumes, which an image may declare and which carry no label of ours. Named ones stay.
+                    // With its anonymous volumes, which an image may declare and which carry no label of ours. Named
+                    // ones stay.
                     let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-                    let removed = engine.call(REMOVE, |docker| async move { docker.remove_container(name, Some(options)).await }).await;
+                    let removed = engine
+                        .call(REMOVE, |docker| async move { docker.remove_container(name, Some(options)).await })
+                        .await;
                     match removed {
                         Ok(()) => continue,
                         Err(failure) if failure.is_missing() => return Ok(()),

@@ -29,8 +29,8 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 /// Longest pause: whoever starts the engine again should not wait long for us.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// After this time the stream is opened anew, and everybody looks again: a connection that died without a word (an engine
-/// on another machine) is noticed, and so is whatever else went past us.
+/// After this time the stream is opened anew, and everybody looks again: a connection that died without a word (an
+/// engine on another machine) is noticed, and so is whatever else went past us.
 const RENEW_AFTER: Duration = Duration::from_secs(600);
 
 /// Seconds before our start from which events are asked for: clocks of two machines differ.
@@ -139,7 +139,7 @@ impl Watch {
         let filters = HashMap::from([
             ("type", vec!["container".to_owned()]),
             ("event", vec!["die".to_owned(), "oom".to_owned()]),
-            ("label", vec![format!("{}={}", labels::INSTANCE, self.instance)]),
+            ("label", vec![format!("{}={}", labels::INSTANCE, self.instance), format!("{}=sandbox", labels::KIND)]),
         ]);
         let options = EventsOptionsBuilder::default().since(&reached.since()).filters(&filters).build();
         let mut events = Box::pin(docker.events(Some(options)));
@@ -219,7 +219,8 @@ mod tests {
 
     fn watch() -> (Watch, broadcast::Receiver<RuntimeEvent>) {
         let (listeners, events) = broadcast::channel(8);
-        let watch = Watch { engine: Arc::new(Engine::new()), lives: Arc::default(), instance: "i".to_owned(), listeners };
+        let watch =
+            Watch { engine: Arc::new(Engine::new()), lives: Arc::default(), instance: "i".to_owned(), listeners };
         (watch, events)
     }
 

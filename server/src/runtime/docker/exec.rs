@@ -18,6 +18,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::{BoxStream, unfold};
 use tokio::io::AsyncWrite;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::client::{Deadline, Engine, broken, from_engine, from_exec_text};
@@ -29,8 +30,8 @@ const CREATE: Deadline = Deadline::ask("creating an exec", 15);
 /// As above. The answer comes before the program is started.
 const START: Deadline = Deadline::ask("starting an exec", 15);
 
-/// What the engine already had of a dead sandbox's output arrives within this time; waiting longer gains nothing.
-const DRAIN_AFTER_DEATH: Duration = Duration::from_secs(2);
+/// What the engine still holds of a dead sandbox's output comes without a pause as long as this.
+const QUIET_AFTER_DEATH: Duration = Duration::from_millis(500);
 
 /// Bytes read from the connection at once; the engine sends pieces of 32 KiB.
 const READ_BUFFER: usize = 64 * 1024;
@@ -67,7 +68,12 @@ impl Lives {
 }
 
 /// Starts `exec` in `container`. Two calls and no more: agents wait for every one of their commands.
-pub(super) async fn exec(engine: &Engine, lives: &Lives, container: &str, exec: &ExecSpec) -> Result<ExecStream, RuntimeError> {
+pub(super) async fn exec(
+    engine: &Engine,
+    lives: &Lives,
+    container: &str,
+    exec: &ExecSpec,
+) -> Result<ExecStream, RuntimeError> {
     // Before asking, so that a death from now on is not missed.
     let life = lives.of(container);
     let config = ExecConfig {
@@ -90,19 +96,17 @@ pub(super) async fn exec(engine: &Engine, lives: &Lives, container: &str, exec: 
         }
     };
     let options = StartExecOptions { detach: false, tty: false, output_capacity: Some(READ_BUFFER) };
-    let started = engine.call(START, |docker| async move { docker.start_exec(&created.id, Some(options)).await }).await?;
+    let started =
+        engine.call(START, |docker| async move { docker.start_exec(&created.id, Some(options)).await }).await?;
     let StartExecResults::Attached { output, input } = started else {
         return Err(RuntimeError::Engine("the engine detached an exec that was to be attached".to_owned()));
     };
-    let death = async move {
-        life.cancelled().await;
-        tokio::time::sleep(DRAIN_AFTER_DEATH).await;
-    };
-    Ok(ExecStream { input: Box::pin(Input(input)), output: Box::pin(stdout_only(output.boxed()).take_until(Box::pin(death))) })
+    let output = stdout_only(Connection { output: output.boxed(), life });
+    Ok(ExecStream { input: Box::pin(Input(input)), output })
 }
 
-/// A program's stdin. When it is dropped, the program sees the end of its stdin, while its output goes on: the connection
-/// itself only closes with its other half.
+/// A program's stdin. When it is dropped, the program sees the end of its stdin, while its output goes on: the
+/// connection itself only closes with its other half.
 struct Input(Pin<Box<dyn AsyncWrite + Send>>);
 
 impl AsyncWrite for Input {
@@ -126,13 +130,29 @@ impl Drop for Input {
     }
 }
 
+/// What comes from the engine, for as long as the container lives.
+struct Connection {
+    output: BoxStream<'static, Result<LogOutput, Error>>,
+    life: CancellationToken,
+}
+
+impl Connection {
+    async fn next(&mut self) -> Option<Result<LogOutput, Error>> {
+        tokio::select! {
+            biased;
+            item = self.output.next() => return item,
+            () = self.life.cancelled() => {}
+        }
+        timeout(QUIET_AFTER_DEATH, self.output.next()).await.ok().flatten()
+    }
+}
+
 /// The bytes of stdout. Ends after the first error.
-fn stdout_only(output: BoxStream<'static, Result<LogOutput, Error>>) -> BoxStream<'static, Result<Bytes, RuntimeError>> {
-    let state = Some((output, true));
-    unfold(state, |state| async move {
-        let (mut output, first) = state?;
+fn stdout_only(connection: Connection) -> BoxStream<'static, Result<Bytes, RuntimeError>> {
+    unfold(Some((connection, true)), |state| async move {
+        let (mut connection, first) = state?;
         loop {
-            let item = match output.next().await? {
+            let item = match connection.next().await? {
                 Ok(LogOutput::StdOut { message }) if message.is_empty() => continue,
                 Ok(LogOutput::StdErr { .. } | LogOutput::StdIn { .. }) => continue,
                 Ok(LogOutput::StdOut { message }) if first => from_exec_text(&message).map_or(Ok(message), Err),
@@ -141,7 +161,7 @@ fn stdout_only(output: BoxStream<'static, Result<LogOutput, Error>>) -> BoxStrea
                 Ok(LogOutput::Console { message }) => Err(from_exec_text(&message).unwrap_or_else(|| broken(&message))),
                 Err(error) => Err(from_engine(&error)),
             };
-            let rest = item.is_ok().then_some((output, false));
+            let rest = item.is_ok().then_some((connection, false));
             return Some((item, rest));
         }
     })
@@ -150,9 +170,17 @@ fn stdout_only(output: BoxStream<'static, Result<LogOutput, Error>>) -> BoxStrea
 
 #[cfg(test)]
 mod tests {
-    use futures_util::stream::iter;
+    use futures_util::Stream;
+    use futures_util::stream::{iter, pending};
 
     use super::*;
+
+    fn from(
+        items: impl Stream<Item = Result<LogOutput, Error>> + Send + 'static,
+        life: &CancellationToken,
+    ) -> Connection {
+        Connection { output: items.boxed(), life: life.clone() }
+    }
 
     fn stdout(text: &'static str) -> Result<LogOutput, Error> {
         Ok(LogOutput::StdOut { message: Bytes::from_static(text.as_bytes()) })
@@ -167,7 +195,7 @@ mod tests {
             Err(Error::RequestTimeoutError),
             stdout("never"),
         ];
-        let got: Vec<_> = stdout_only(iter(items).boxed()).collect().await;
+        let got: Vec<_> = stdout_only(from(iter(items), &CancellationToken::new())).collect().await;
         assert_eq!(got.len(), 3);
         assert!(matches!(&got[0], Ok(bytes) if bytes.as_ref() == b"one"));
         assert!(matches!(&got[1], Ok(bytes) if bytes.as_ref() == b"two"));
@@ -176,8 +204,19 @@ mod tests {
 
     #[tokio::test]
     async fn an_exec_that_the_engine_could_not_start_is_an_error_and_not_output() {
-        let got: Vec<_> = stdout_only(iter(vec![stdout("OCI runtime exec failed: no such file\r\n")]).boxed()).collect().await;
+        let text = iter(vec![stdout("OCI runtime exec failed: no such file\r\n")]);
+        let got: Vec<_> = stdout_only(from(text, &CancellationToken::new())).collect().await;
         assert!(matches!(got.as_slice(), [Err(RuntimeError::Engine(_))]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_death_ends_the_output_though_the_engine_keeps_the_connection() {
+        let life = CancellationToken::new();
+        let items = iter(vec![stdout("before")]).chain(pending());
+        let mut output = stdout_only(from(items, &life));
+        assert!(output.next().await.is_some());
+        life.cancel();
+        assert!(output.next().await.is_none());
     }
 
     #[tokio::test]

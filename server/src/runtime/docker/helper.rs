@@ -11,7 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use bollard::models::VolumeCreateRequest;
 use bollard::query_parameters::{
-    ListVolumesOptionsBuilder, RemoveVolumeOptions, StartContainerOptions, UploadToContainerOptionsBuilder, WaitContainerOptionsBuilder,
+    ListVolumesOptionsBuilder, RemoveVolumeOptions, StartContainerOptions, UploadToContainerOptionsBuilder,
+    WaitContainerOptionsBuilder,
 };
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -29,6 +30,10 @@ use crate::runtime::{RuntimeError, labels};
 
 /// Names the helper where it lies somewhere unusual.
 pub const HELPER_VARIABLE: &str = "GLASSBOX_HELPER";
+
+/// A label with a random value for each volume that is made: who found that volume good knows it again by this. (The
+/// engine's own time of creation is the folder's change time, and changes with it.)
+const MADE: &str = "glassbox.made";
 
 /// A volume is looked at in milliseconds.
 const LOOK: Deadline = Deadline::ask("looking at the helper's volume", 15);
@@ -54,8 +59,8 @@ const FILL_PIDS: u32 = 384;
 /// The filling sandbox found that it is not under gVisor.
 const EXIT_NOT_GVISOR: i64 = 9;
 
-/// Runs in the filling sandbox: `$1` is the checksum, `$2` the name under which we brought the binary. A server that does the
-/// same at this time may have removed our file: then its own has taken the place before.
+/// Runs in the filling sandbox: `$1` is the checksum, `$2` the name under which we brought the binary. A server that
+/// does the same at this time may have removed our file: then its own has taken the place before.
 const FILL: &str = r#"
 good() { [ "$(sha256sum "$1" 2>/dev/null | cut -c1-64)" = "$2" ]; }
 dmesg 2>/dev/null | grep -q gVisor || grep -q '^Linux version 4\.4\.0 ' /proc/version || exit 9
@@ -65,8 +70,8 @@ rm -f new-*
 good glassbox-inside "$1" && [ -x glassbox-inside ] || exit 3
 "#;
 
-/// Where the helper of this server lies: where [`HELPER_VARIABLE`] says, else beside the executable, in the build folder
-/// beside it, or where packages put it.
+/// Where the helper of this server lies: where [`HELPER_VARIABLE`] says, else beside the executable, in the build
+/// folder beside it, or where packages put it.
 pub fn find_helper() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os(HELPER_VARIABLE) {
         return Some(PathBuf::from(path));
@@ -95,7 +100,7 @@ struct Binary {
 pub(super) struct Helper {
     path: PathBuf,
     binary: OnceCell<Binary>,
-    /// When the volume that was found good was made; another time means another volume.
+    /// The [`MADE`] label of the volume that was found good.
     verified: Mutex<Option<String>>,
     /// One filling at a time.
     turn: Semaphore,
@@ -112,8 +117,8 @@ impl Helper {
         Self { path, binary: OnceCell::new(), verified: Mutex::new(None), turn: Semaphore::new(1) }
     }
 
-    /// The volume's name, once it is sure to hold the helper. When it was before, this costs one look (2 ms): somebody may
-    /// have removed it meanwhile, and the engine would silently mount an empty one.
+    /// The volume's name, once it is sure to hold the helper. When it was before, this costs one look (2 ms): somebody
+    /// may have removed it meanwhile, and the engine would silently mount an empty one.
     pub(super) async fn volume(&self, engine: &Engine, config: &DockerConfig) -> Result<String, RuntimeError> {
         let binary = self.binary.get_or_try_init(|| read(&self.path)).await?;
         if self.is_good(engine, binary).await? {
@@ -133,8 +138,9 @@ impl Helper {
 
     async fn is_good(&self, engine: &Engine, binary: &Binary) -> Result<bool, RuntimeError> {
         let Some(verified) = self.lock().clone() else { return Ok(false) };
-        let found = if_there(engine.call(LOOK, |docker| async move { docker.inspect_volume(&binary.volume).await }).await)?;
-        Ok(found.is_some_and(|volume| volume.created_at.unwrap_or_default() == verified))
+        let found =
+            if_there(engine.call(LOOK, |docker| async move { docker.inspect_volume(&binary.volume).await }).await)?;
+        Ok(found.is_some_and(|volume| volume.labels.get(MADE) == Some(&verified)))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<String>> {
@@ -143,34 +149,39 @@ impl Helper {
 }
 
 async fn read(path: &Path) -> Result<Binary, RuntimeError> {
-    let say = |error: std::io::Error| RuntimeError::NoHelper(format!("{}: {error}; run `make setup`, or set {HELPER_VARIABLE}", path.display()));
+    let say = |error: std::io::Error| {
+        RuntimeError::NoHelper(format!("{}: {error}; run `make setup`, or set {HELPER_VARIABLE}", path.display()))
+    };
     let size = tokio::fs::metadata(path).await.map_err(say)?.len();
     if size == 0 || size > LARGEST_HELPER {
         return Err(RuntimeError::NoHelper(format!("{} has {size} bytes, which no helper has", path.display())));
     }
     let bytes = Bytes::from(tokio::fs::read(path).await.map_err(say)?);
-    let checksum: String = Sha256::digest(&bytes).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    let checksum: String =
+        Sha256::digest(&bytes).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
     let volume = format!("glassbox-helper-{}", &checksum[..16]);
     Ok(Binary { bytes, checksum, volume })
 }
 
-/// Makes the volume, or finds it; says when it was made.
+/// Makes the volume, or finds it; says which one it is.
 async fn make_volume(engine: &Engine, config: &DockerConfig, binary: &Binary) -> Result<String, RuntimeError> {
     let request = VolumeCreateRequest {
         name: Some(binary.volume.clone()),
         labels: Some(HashMap::from([
             (labels::INSTANCE.to_owned(), config.instance.clone()),
             (labels::KIND.to_owned(), "helper".to_owned()),
+            (MADE.to_owned(), format!("{:016x}", rand::rng().random::<u64>())),
         ])),
         ..Default::default()
     };
-    let volume = engine.call(MAKE, |docker| async move { docker.create_volume(request).await }).await?;
-    // Of the same name, but not made for this: an engine makes a volume when a container names one that is not there.
-    if volume.labels.get(labels::KIND).map(String::as_str) != Some("helper") {
-        let text = format!("there is a volume {} that is not ours; remove it (`docker volume rm`)", binary.volume);
-        return Err(RuntimeError::NoHelper(text));
-    }
-    Ok(volume.created_at.unwrap_or_default())
+    let mut volume = engine.call(MAKE, |docker| async move { docker.create_volume(request).await }).await?;
+    // Without it, it was not made here: an engine makes a volume when a container names one that is not there.
+    volume.labels.remove(MADE).ok_or_else(|| {
+        RuntimeError::NoHelper(format!(
+            "there is a volume {} that is not ours; remove it (`docker volume rm`)",
+            binary.volume
+        ))
+    })
 }
 
 /// Puts the binary into the volume, unless it is there, and verifies it.
@@ -188,10 +199,18 @@ async fn fill(engine: &Engine, config: &DockerConfig, binary: &Binary) -> Result
 async fn fill_in(engine: &Engine, container: &str, binary: &Binary, brought: &str) -> Result<(), RuntimeError> {
     let archive = bollard::body_full(archive(brought, &binary.bytes));
     let place = UploadToContainerOptionsBuilder::default().path(helper_directory()).build();
-    engine.call(UPLOAD, |docker| async move { docker.upload_to_container(container, Some(place), archive).await }).await?;
-    engine.call(START, |docker| async move { docker.start_container(container, None::<StartContainerOptions>).await }).await?;
+    engine
+        .call(UPLOAD, |docker| async move { docker.upload_to_container(container, Some(place), archive).await })
+        .await?;
+    engine
+        .call(START, |docker| async move { docker.start_container(container, None::<StartContainerOptions>).await })
+        .await?;
     let until = WaitContainerOptionsBuilder::default().condition("not-running").build();
-    let waited = engine.call(FINISH, |docker| async move { Box::pin(docker.wait_container(container, Some(until))).next().await.transpose() }).await;
+    let waited = engine
+        .call(FINISH, |docker| async move {
+            Box::pin(docker.wait_container(container, Some(until))).next().await.transpose()
+        })
+        .await;
     let code = match waited {
         Ok(Some(answer)) => answer.status_code,
         Ok(None) => return Err(RuntimeError::NoHelper("the sandbox that fills its volume vanished".to_owned())),
@@ -273,10 +292,14 @@ async fn tidy(engine: &Engine, config: &DockerConfig, keep: &str) {
     let ours = vec![format!("{}={}", labels::INSTANCE, config.instance), format!("{}=helper", labels::KIND)];
     let filters = HashMap::from([("label", ours)]);
     let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
-    let Ok(found) = engine.call(TIDY, |docker| async move { docker.list_volumes(Some(options)).await }).await else { return };
+    let Ok(found) = engine.call(TIDY, |docker| async move { docker.list_volumes(Some(options)).await }).await else {
+        return;
+    };
     for volume in found.volumes.unwrap_or_default().into_iter().filter(|volume| volume.name != keep) {
         let name = volume.name.as_str();
-        let removed = engine.call(TIDY, |docker| async move { docker.remove_volume(name, None::<RemoveVolumeOptions>).await }).await;
+        let removed = engine
+            .call(TIDY, |docker| async move { docker.remove_volume(name, None::<RemoveVolumeOptions>).await })
+            .await;
         debug!(name, removed = removed.is_ok(), "a helper of another version");
     }
 }
@@ -291,7 +314,13 @@ mod tests {
         let content = vec![7_u8; 1_000];
         let path = folder.path().join("a.tar");
         std::fs::write(&path, archive("new-1", &content)).expect("written");
-        let listed = std::process::Command::new("tar").arg("-xf").arg(&path).arg("-C").arg(folder.path()).status().expect("tar runs");
+        let listed = std::process::Command::new("tar")
+            .arg("-xf")
+            .arg(&path)
+            .arg("-C")
+            .arg(folder.path())
+            .status()
+            .expect("tar runs");
         assert!(listed.success());
         assert_eq!(std::fs::read(folder.path().join("new-1")).expect("unpacked"), content);
     }

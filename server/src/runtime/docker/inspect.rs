@@ -15,7 +15,11 @@ const EXIT_LOST: i64 = 255;
 
 /// The engine's whole description; `None`: there is no such container.
 pub(super) async fn container(engine: &Engine, name: &str) -> Result<Option<ContainerInspectResponse>, RuntimeError> {
-    if_there(engine.call(LOOK, |docker| async move { docker.inspect_container(name, None::<InspectContainerOptions>).await }).await)
+    if_there(
+        engine
+            .call(LOOK, |docker| async move { docker.inspect_container(name, None::<InspectContainerOptions>).await })
+            .await,
+    )
 }
 
 /// How a container is.
@@ -49,7 +53,12 @@ mod tests {
     use super::*;
 
     fn state(running: bool, oom: bool, exit: i64) -> ContainerStatus {
-        from_state(&ContainerState { running: Some(running), oom_killed: Some(oom), exit_code: Some(exit), ..Default::default() })
+        from_state(&ContainerState {
+            running: Some(running),
+            oom_killed: Some(oom),
+            exit_code: Some(exit),
+            ..Default::default()
+        })
     }
 
     #[test]

@@ -10,8 +10,8 @@
 //! | `events.rs` | what the engine reports |
 //! | `helper.rs` | the volume with the helper |
 //!
-//! Deliberately not used: the archive API on running containers (it sees nothing of gVisor's files), `top` (it shows the
-//! host's processes), exec exit codes, TTY execs, and resizing: all of that is the helper's.
+//! Deliberately not used: the archive API on running containers (it sees nothing of gVisor's files), `top` (it shows
+//! the host's processes), exec exit codes, TTY execs, and resizing: all of that is the helper's.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -26,8 +26,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::spec::settings;
 use super::{
-    ContainerRuntime, ContainerStatus, EVENT_QUEUE, EngineInfo, ExecSpec, ExecStream, Inventory, Owned, RuntimeError, RuntimeEvent,
-    SandboxSpec, labels, names,
+    ContainerRuntime, ContainerStatus, EVENT_QUEUE, EngineInfo, ExecSpec, ExecStream, Inventory, Owned, RuntimeError,
+    RuntimeEvent, SandboxSpec, labels, names,
 };
 
 mod body;
@@ -83,8 +83,9 @@ pub struct DockerRuntime {
 }
 
 impl DockerRuntime {
-    /// Takes the engine that `DOCKER_HOST` names, else the usual socket. Does not wait for it: an engine that is not there
-    /// yet shows as [`RuntimeError::Unreachable`] in every call until it is. Must be called inside a tokio runtime.
+    /// Takes the engine that `DOCKER_HOST` names, else the usual socket. Does not wait for it: an engine that is not
+    /// there yet shows as [`RuntimeError::Unreachable`] in every call until it is. Must be called inside a tokio
+    /// runtime.
     pub fn connect(config: DockerConfig) -> Result<Self, RuntimeError> {
         names::check_container(&format!("glassbox-helper-fill-{}", config.instance))?;
         names::check_image(&config.helper_image)?;
@@ -107,7 +108,9 @@ impl DockerRuntime {
     /// The volume with this name, if it is there and ours.
     async fn workspace(&self, name: &str) -> Result<bool, RuntimeError> {
         names::check_container(name)?;
-        let found = if_there(self.engine.call(LOOK_AT_VOLUME, |docker| async move { docker.inspect_volume(name).await }).await)?;
+        let found = if_there(
+            self.engine.call(LOOK_AT_VOLUME, |docker| async move { docker.inspect_volume(name).await }).await,
+        )?;
         match found {
             None => Ok(false),
             Some(volume) => self.check_owner(name, &volume.labels).map(|()| true),
@@ -118,7 +121,11 @@ impl DockerRuntime {
         if found.get(labels::INSTANCE) == Some(&self.config.instance) {
             return Ok(());
         }
-        Err(RuntimeError::Engine(format!("the volume {name} does not carry the label {}={}", labels::INSTANCE, self.config.instance)))
+        Err(RuntimeError::Engine(format!(
+            "the volume {name} does not carry the label {}={}",
+            labels::INSTANCE,
+            self.config.instance
+        )))
     }
 
     fn our_label(&self) -> HashMap<&'static str, Vec<String>> {
@@ -141,7 +148,8 @@ impl ContainerRuntime for DockerRuntime {
 
     async fn has_image(&self, image: &str) -> Result<bool, RuntimeError> {
         names::check_image(image)?;
-        Ok(if_there(self.engine.call(LOOK_AT_IMAGE, |docker| async move { docker.inspect_image(image).await }).await)?.is_some())
+        Ok(if_there(self.engine.call(LOOK_AT_IMAGE, |docker| async move { docker.inspect_image(image).await }).await)?
+            .is_some())
     }
 
     async fn create_workspace(&self, name: &str, tenant: &str, session: &str) -> Result<(), RuntimeError> {
@@ -174,7 +182,12 @@ impl ContainerRuntime for DockerRuntime {
             if !self.workspace(name).await? {
                 return Ok(());
             }
-            let removed = self.engine.call(REMOVE_VOLUME, |docker| async move { docker.remove_volume(name, None::<RemoveVolumeOptions>).await }).await;
+            let removed =
+                self.engine
+                    .call(REMOVE_VOLUME, |docker| async move {
+                        docker.remove_volume(name, None::<RemoveVolumeOptions>).await
+                    })
+                    .await;
             match removed {
                 // Look again: only what is not there is removed.
                 Ok(()) => {}
@@ -243,14 +256,16 @@ impl ContainerRuntime for DockerRuntime {
             self.engine.call(LIST, |docker| async move { docker.list_containers(Some(containers)).await }),
             self.engine.call(LIST, |docker| async move { docker.list_volumes(Some(volumes)).await }),
         )?;
-        let is_helper = |labels: &HashMap<String, String>| labels.get(labels::KIND).is_some_and(|kind| kind == "helper");
+        let is_helper =
+            |labels: &HashMap<String, String>| labels.get(labels::KIND).is_some_and(|kind| kind == "helper");
         let containers = containers.into_iter().filter_map(|container| {
             let labels = container.labels.unwrap_or_default();
             let name = container.names?.first()?.trim_start_matches('/').to_owned();
             (!is_helper(&labels)).then(|| Owned { name, labels: labels.into_iter().collect() })
         });
         let workspaces = volumes.volumes.unwrap_or_default().into_iter().filter_map(|volume| {
-            (!is_helper(&volume.labels)).then(|| Owned { name: volume.name, labels: volume.labels.into_iter().collect() })
+            (!is_helper(&volume.labels))
+                .then(|| Owned { name: volume.name, labels: volume.labels.into_iter().collect() })
         });
         Ok(Inventory { containers: containers.collect(), workspaces: workspaces.collect() })
     }

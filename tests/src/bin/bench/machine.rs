@@ -22,8 +22,21 @@ pub fn print(binary: &Path) {
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: Vec<&str> = load.split(' ').take(3).collect();
-    println!("machine   {cpus} CPUs ({}), memory {}, load {}", field("/proc/cpuinfo", "model name"), field("/proc/meminfo", "MemTotal"), load.join(" "));
+    println!(
+        "machine   {cpus} CPUs ({}), memory {}, load {}",
+        field("/proc/cpuinfo", "model name"),
+        field("/proc/meminfo", "MemTotal"),
+        load.join(" ")
+    );
     println!("system    {}, kernel {}", field("/etc/os-release", "PRETTY_NAME="), first_line("uname", &["-r"]));
-    println!("engine    Docker {}, {}", first_line("docker", &["version", "--format", "{{.Server.Version}}"]), first_line("runsc", &["--version"]));
-    println!("glassbox  {} ({})", first_line(&binary.to_string_lossy(), &["--version"]), first_line("git", &["log", "-1", "--format=%h %s"]));
+    println!(
+        "engine    Docker {}, {}",
+        first_line("docker", &["version", "--format", "{{.Server.Version}}"]),
+        first_line("runsc", &["--version"])
+    );
+    println!(
+        "glassbox  {} ({})",
+        first_line(&binary.to_string_lossy(), &["--version"]),
+        first_line("git", &["log", "-1", "--format=%h %s"])
+    );
 }

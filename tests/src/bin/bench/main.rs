@@ -35,13 +35,22 @@ async fn main() -> ExitCode {
 
     let times = round_trip::measure(&session).await;
     let ratio = table::print(&times);
-    let mut bars = vec![(format!("(a) median at most {ROUND_TRIP_BAR} of the engine's API: {ratio:.2}"), ratio <= ROUND_TRIP_BAR)];
+    let mut bars =
+        vec![(format!("(a) median at most {ROUND_TRIP_BAR} of the engine's API: {ratio:.2}"), ratio <= ROUND_TRIP_BAR)];
 
     println!("\n(b) memory of the server under `yes` for {} s", memory::FLOOD.as_secs());
     for (what, viewers) in [("nobody watches", 0), ("one viewer at 1 kB/s", 1)] {
         let growth = memory::measure(&server, &session, viewers).await;
-        println!("{what:<24} before {:>6.1} MiB   growth {:>6.1} MiB   output {:>7} MiB", growth.before_mib(), growth.mib(), growth.output >> 20);
-        bars.push((format!("(b) at most {} MiB, {what}: {:.1}", MEMORY_BAR >> 20, growth.mib()), growth.bytes() <= MEMORY_BAR));
+        println!(
+            "{what:<24} before {:>6.1} MiB   growth {:>6.1} MiB   output {:>7} MiB",
+            growth.before_mib(),
+            growth.mib(),
+            growth.output >> 20
+        );
+        bars.push((
+            format!("(b) at most {} MiB, {what}: {:.1}", MEMORY_BAR >> 20, growth.mib()),
+            growth.bytes() <= MEMORY_BAR,
+        ));
     }
 
     println!();

@@ -30,7 +30,11 @@ pub struct Times {
 
 /// Measures all of them, alternating.
 pub async fn measure(session: &Session) -> Times {
-    let docker = Docker::connect_with_defaults().expect("the engine's address").negotiate_version().await.expect("the engine answers");
+    let docker = Docker::connect_with_defaults()
+        .expect("the engine's address")
+        .negotiate_version()
+        .await
+        .expect("the engine answers");
     let container = docker::container_of(session.id().as_str());
     let mut times = Times::default();
     for round in 0..WARM_UP + ROUNDS {

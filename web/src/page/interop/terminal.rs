@@ -315,8 +315,14 @@ pub fn palette(dark: bool) -> Object {
     for (name, colour) in NAMES.iter().zip(if dark { DARK } else { LIGHT }) {
         set(&theme, name, colour);
     }
-    let [background, foreground, selection] =
-        if dark { ["#0b0e12", "#d5dbe3", "#2f4a63"] } else { ["#fffefb", "#23282e", "#cfe3f3"] };
+    let [background, foreground, selection, slider] = if dark {
+        ["#0b0e12", "#d5dbe3", "#2f4a63", "#8b96a5"]
+    } else {
+        ["#fffefb", "#23282e", "#cfe3f3", "#8a8578"]
+    };
+    for (name, opacity) in [("scrollbarSliderBackground", "40"), ("scrollbarSliderHoverBackground", "70"), ("scrollbarSliderActiveBackground", "90")] {
+        set(&theme, name, format!("{slider}{opacity}"));
+    }
     set(&theme, "background", background);
     set(&theme, "foreground", foreground);
     set(&theme, "cursor", background);

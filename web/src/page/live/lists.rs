@@ -6,15 +6,24 @@ use gloo_timers::callback::Timeout;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
+use glassbox_shared::text::last_line;
+
 use super::Inner;
 use crate::page::api::{self, Failure};
-use crate::page::store::Loading;
+use crate::page::store::{Loading, Store};
 use crate::state::world::World;
 
 /// Events kept while lists are being loaded, to be applied again after them. Beyond it the lists are loaded once more.
 const MOST_HELD_EVENTS: usize = 2_000;
 /// After a list could not be loaded, with the line up.
 const RELOAD_MS: u32 = 2_000;
+/// Sessions whose last line is asked for when a list comes.
+const MOST_LAST_LINES: usize = 60;
+/// Bytes that surely hold a last line worth showing.
+const LAST_LINE_BYTES: u64 = 600;
+/// Characters of it, as events have them.
+const LAST_LINE_CHARACTERS: usize = 200;
+
 impl Inner {
     pub(super) fn load<T: 'static>(
         self: &Rc<Self>,
@@ -52,6 +61,7 @@ impl Inner {
             Ok(list) => {
                 store.change(|world| world.load_sessions(list.sessions));
                 store.loading.set(Loading::Done);
+                spawn_local(load_last_lines(store));
             }
             Err(failure) if failure.signed_out() => {}
             Err(failure) => {
@@ -74,5 +84,15 @@ impl Inner {
                 }
             });
         }
+    }
+}
+
+/// The last line of each session's command: lists come without it, and events bring it only when there is more output.
+/// One after the other, and only once a list.
+async fn load_last_lines(store: Store) {
+    for command in store.peek(World::without_last_line).into_iter().take(MOST_LAST_LINES) {
+        let Ok(end) = api::tail(&command, LAST_LINE_BYTES).await else { return };
+        let line = last_line(&end, LAST_LINE_CHARACTERS);
+        store.change(|world| world.put_last_line(&command, line));
     }
 }

@@ -32,7 +32,7 @@ pub fn ConnectionBar() -> impl IntoView {
                 <span>"Reconnecting. Output continues where it stopped."</span>
                 " "
                 <span class="figures since" aria-hidden="true">
-                    {move || lost_for().map(|seconds| format!("Not connected for {}.", words::duration(seconds)))}
+                    {move || lost_for().map(|seconds| format!("Not connected for {}; states are from then.", words::duration(seconds)))}
                 </span>
             })}
         </div>

@@ -146,7 +146,7 @@ fn Finder(open: RwSignal<bool>) -> impl IntoView {
                 on:mousemove=move |_| chosen.set(index) on:click=move |_| act(click.clone())>
                 <span class=format!("state {tone}")><StateIcon glyph=glyph.glyph /></span>
                 <span class="text">{item.text}</span>
-                <span class="note">{item.note}</span>
+                <span class="aside">{item.note}</span>
             </li>
         }
     };

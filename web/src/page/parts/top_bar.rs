@@ -1,7 +1,6 @@
 //! The bar at the top: where one is, search, the line, who one is.
 
 use leptos::prelude::*;
-use leptos_router::components::A;
 
 use glassbox_shared::text::plain;
 
@@ -27,13 +26,13 @@ pub fn TopBar() -> impl IntoView {
     };
     view! {
         <header class="top-bar">
-            <A href="/" attr:class="brand" attr:aria-label="glassbox, all sessions">
+            <a href="/" class="brand" aria-label="glassbox, all sessions">
                 <svg class="mark" viewBox="0 0 20 20" aria-hidden="true">
                     <rect x="1.5" y="1.5" width="17" height="17" rx="4.5" class="pane" />
                     <path d="m5.500 7 3 3-3 3M10.500 13.500h4" class="stroke" />
                 </svg>
                 <span class="name">"glassbox"</span>
-            </A>
+            </a>
             <span class="tenant" title="Tenant">{tenant}</span>
             <button type="button" class="search" on:click=move |_| wishes.make(Wish::Palette) aria-label="Find a session, a command, an action (Ctrl K)">
                 <Icon name=Name::Search />

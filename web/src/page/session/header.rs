@@ -1,7 +1,6 @@
 //! The head of a session: its name, whose it is, who is in control; the way to delete it.
 
 use leptos::prelude::*;
-use leptos_router::components::A;
 
 use glassbox_shared::actor::Actor;
 use glassbox_shared::session::SessionState;
@@ -41,7 +40,7 @@ pub fn Header() -> impl IntoView {
     });
     view! {
         <header class="session-head">
-            <A href="/" attr:class="button quiet icon-only back" attr:aria-label="All sessions" attr:title="All sessions"><Icon name=Name::Back /></A>
+            <a href="/" class="button quiet icon-only back" aria-label="All sessions" title="All sessions"><Icon name=Name::Back /></a>
             <h1 data-testid="session-name">{read(shown_name)}</h1>
             {move || look.get().map(|look| view! { <State look /> })}
             <p class="facts muted">

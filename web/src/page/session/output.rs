@@ -173,7 +173,7 @@ fn Screen(
         }
     });
     view! {
-        <div class="terminal" node_ref=node role="region" aria-label="Output; Escape twice leaves it" data-testid="output"></div>
+        <div class="tty" node_ref=node role="region" aria-label="Output; Escape twice leaves it" data-testid="output"></div>
     }
 }
 
@@ -201,7 +201,13 @@ fn Head(command: Memo<Option<CommandView>>) -> impl IntoView {
     let text = Memo::new(move |_| command.with(|command| command.as_ref().map(|command| visible::visible(&command.command)).unwrap_or_default()));
     let long = Memo::new(move |_| text.with(|text| visible::is_long(text)));
     let look = Memo::new(move |_| command.with(|command| command.as_ref().map(|command| look::command(command, clock.now()))));
-    let ran = move || command.with(|command| command.as_ref().map(|command| words::duration(look::ran_for(command, clock.now()))));
+    let ran = Memo::new(move |_| {
+        command.with(|command| {
+            let command = command.as_ref()?;
+            let ran = look::ran_for(command, clock.now());
+            Some(if command.state.is_final() { words::short_duration_ms((ran * 1000.0) as u64) } else { words::duration(ran) })
+        })
+    });
     let facts = move || {
         command.with(|command| {
             command.as_ref().map(|command| {

@@ -1,7 +1,6 @@
 //! One entry of the time line: a command, or a restart of the sandbox.
 
 use leptos::prelude::*;
-use leptos_router::components::A;
 
 use glassbox_shared::id::CommandId;
 use glassbox_shared::text::plain;
@@ -27,8 +26,8 @@ pub fn CommandRow(id: CommandId) -> impl IntoView {
     let time = Memo::new(move |_| {
         command.with(|command| {
             let command = command.as_ref()?;
-            let ran = words::duration(look::ran_for(command, clock.now()));
-            Some(if command.state.is_final() { format!("in {ran}") } else { ran })
+            let ran = look::ran_for(command, clock.now());
+            Some(if command.state.is_final() { format!("in {}", words::short_duration_ms((ran * 1000.0) as u64)) } else { words::duration(ran) })
         })
     });
     let text = move || command.with(|command| command.as_ref().map(|command| visible::visible(command.command.trim())).unwrap_or_default());
@@ -46,8 +45,8 @@ pub fn CommandRow(id: CommandId) -> impl IntoView {
     let shown = key_is_shown(here, id.clone());
     view! {
         <li>
-            <A href=here.address(&id) scroll=false attr:class="command-row" attr:data-row="" attr:data-testid="command-row"
-                attr:data-command-id=id.to_string() attr:data-state=state attr:aria-current=move || shown.get().then_some("true")
+            <a href=here.address(&id) class="command-row" data-row="" data-testid="command-row"
+                data-command-id=id.to_string() data-state=state aria-current=move || shown.get().then_some("true")
                 on:click=move |_| here.pane.set(Pane::Output)>
                 <code class="text">{text}</code>
                 <span class="under">
@@ -55,7 +54,7 @@ pub fn CommandRow(id: CommandId) -> impl IntoView {
                     <span class="by">{by}</span>
                     <span class="figures time" title=exact>{time}</span>
                 </span>
-            </A>
+            </a>
         </li>
     }
 }

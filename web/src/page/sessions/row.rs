@@ -1,7 +1,6 @@
 //! One session in the list, two lines: who does what for how long; the last line of output.
 
 use leptos::prelude::*;
-use leptos_router::components::A;
 
 use glassbox_shared::command::CommandState;
 use glassbox_shared::id::SessionId;
@@ -69,7 +68,7 @@ pub fn Row(id: SessionId) -> impl IntoView {
     let gone = move || session.with(|session| session.as_ref().is_none_or(Session::ended));
     view! {
         <li class:gone=gone>
-            <A href=format!("/sessions/{id}") attr:class="row" attr:data-row="" attr:data-testid="session-row" attr:data-session-id=id.to_string()>
+            <a href=format!("/sessions/{id}") class="row" data-row="" data-testid="session-row" data-session-id=id.to_string()>
                 {move || look.get().map(|look| view! { <State look /> })}
                 <strong class="name">{name}</strong>
                 <span class="agent">{agent}</span>
@@ -79,7 +78,7 @@ pub fn Row(id: SessionId) -> impl IntoView {
                     {move || ended.get().map(|look| view! { <State look /> })}
                     <span class="last" class:mono=last_line_is_output>{read(second)}</span>
                 </span>
-            </A>
+            </a>
         </li>
     }
 }
