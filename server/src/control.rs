@@ -82,7 +82,8 @@ pub fn may_act_in(principal: &Principal, act: Act, control: &ControlView) -> Res
     }
     let detail = match &control.holder {
         Actor::Human { name } => format!("{name} is in control of this session; wait until it is handed back"),
-        _ => "an agent is in control of this session; watching and killing are possible, running commands is not".to_owned(),
+        _ => "an agent is in control of this session; watching and killing are possible, running commands is not"
+            .to_owned(),
     };
     Err(DomainError::new(ErrorCode::NotInControl, detail))
 }

@@ -67,7 +67,11 @@ impl From<RuntimeError> for DomainError {
 impl From<StoreError> for DomainError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Full => Self::new(ErrorCode::StorageFull, "the server's data disk is full; nothing was changed; free some space and try again").because(error),
+            StoreError::Full => Self::new(
+                ErrorCode::StorageFull,
+                "the server's data disk is full; nothing was changed; free some space and try again",
+            )
+            .because(error),
             other => Self::new(ErrorCode::Internal, "the server could not write down what happened").because(other),
         }
     }

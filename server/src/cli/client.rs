@@ -24,7 +24,11 @@ pub struct Client {
 impl Client {
     /// For the server at `base`, for example `http://127.0.0.1:7070`.
     pub fn new(base: &str, key: &str) -> anyhow::Result<Self> {
-        let http = reqwest::Client::builder().timeout(REQUEST_DEADLINE).no_proxy().build().context("the HTTP client could not be made")?;
+        let http = reqwest::Client::builder()
+            .timeout(REQUEST_DEADLINE)
+            .no_proxy()
+            .build()
+            .context("the HTTP client could not be made")?;
         Ok(Self { http, base: base.trim_end_matches('/').to_owned(), key: key.to_owned() })
     }
 
@@ -49,7 +53,12 @@ impl Client {
     }
 
     /// Answers at the command's end or after `wait`.
-    pub async fn command(&self, session: &SessionId, command: &CommandId, wait: Duration) -> anyhow::Result<CommandView> {
+    pub async fn command(
+        &self,
+        session: &SessionId,
+        command: &CommandId,
+        wait: Duration,
+    ) -> anyhow::Result<CommandView> {
         let wait = wait.as_secs();
         let request = self.http.get(format!("{}/v1/sessions/{session}/commands/{command}?wait={wait}", self.base));
         self.send(request).await
@@ -60,11 +69,16 @@ impl Client {
     }
 
     async fn send<A: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> anyhow::Result<A> {
-        let answer = request.header("x-api-key", &self.key).send().await.with_context(|| format!("the server at {} did not answer", self.base))?;
+        let answer = request
+            .header("x-api-key", &self.key)
+            .send()
+            .await
+            .with_context(|| format!("the server at {} did not answer", self.base))?;
         let status = answer.status();
         let body = answer.bytes().await.context("the answer broke off")?;
         if !status.is_success() {
-            let detail = serde_json::from_slice::<ErrorBody>(&body).map_or_else(|_| format!("status {status}"), |error| error.detail);
+            let detail = serde_json::from_slice::<ErrorBody>(&body)
+                .map_or_else(|_| format!("status {status}"), |error| error.detail);
             bail!("the server refused: {detail}");
         }
         serde_json::from_slice(&body).context("the server's answer is not what was expected")

@@ -49,7 +49,10 @@ const SCRIPT: [(&str, &str); 7] = [
         "a long job with output",
         "for i in $(seq 1 20); do echo \"step $i of 20: $(head -c 12 /dev/urandom | od -An -tx1 | tr -d ' \\n')\"; sleep 0.4; done",
     ),
-    ("waits for something that never comes", "echo 'waiting for the database at db:5432 ...'; while true; do sleep 1; done"),
+    (
+        "waits for something that never comes",
+        "echo 'waiting for the database at db:5432 ...'; while true; do sleep 1; done",
+    ),
 ];
 
 /// Runs the command-line command until the script is over or Ctrl-C.
@@ -103,7 +106,9 @@ async fn wait_for_server(client: &Client, url: &str) -> anyhow::Result<()> {
             }
         }
     };
-    tokio::time::timeout(SERVER_DEADLINE, healthy).await.with_context(|| format!("no server answers at {url}; start one with `glassbox serve`"))
+    tokio::time::timeout(SERVER_DEADLINE, healthy)
+        .await
+        .with_context(|| format!("no server answers at {url}; start one with `glassbox serve`"))
 }
 
 async fn wait_for_end(client: &Client, started: &CommandView) -> anyhow::Result<CommandView> {

@@ -118,7 +118,9 @@ async fn engine(findings: &mut Findings, image: &str) -> anyhow::Result<()> {
     let prepared = runtime.prepare_helper().await;
     let helper_there = findings.judge(
         "helper",
-        prepared.map(|()| "glassbox-inside is in its volume".to_owned()).map_err(|error| format!("{error}; run scripts/build.sh helper, or make run")),
+        prepared
+            .map(|()| "glassbox-inside is in its volume".to_owned())
+            .map_err(|error| format!("{error}; run scripts/build.sh helper, or make run")),
     );
     if helper_there {
         findings.judge("gVisor", prove_gvisor(&runtime, &instance, image).await);
@@ -141,7 +143,8 @@ async fn prove_gvisor(runtime: &Runtime, instance: &str, image: &str) -> Result<
     let probed = async {
         runtime.create_workspace(&name, "doctor", "probe").await.map_err(|error| error.to_string())?;
         runtime.start(&sandbox).await.map_err(|error| error.to_string())?;
-        let mut stream = runtime.exec(&name, &ExecSpec { argv: vec!["dmesg".into()] }).await.map_err(|error| error.to_string())?;
+        let mut stream =
+            runtime.exec(&name, &ExecSpec { argv: vec!["dmesg".into()] }).await.map_err(|error| error.to_string())?;
         let mut text = Vec::new();
         while let Some(bytes) = stream.output.next().await {
             text.extend_from_slice(&bytes.map_err(|error| error.to_string())?);
@@ -156,7 +159,9 @@ async fn prove_gvisor(runtime: &Runtime, instance: &str, image: &str) -> Result<
             Err("a probe sandbox runs, but its kernel is not gVisor; is another program registered under the name runsc?".to_owned())
         }
     };
-    let outcome = tokio::time::timeout(PROBE_DEADLINE, probed).await.unwrap_or_else(|_| Err(format!("a probe sandbox did not answer within {PROBE_DEADLINE:?}")));
+    let outcome = tokio::time::timeout(PROBE_DEADLINE, probed)
+        .await
+        .unwrap_or_else(|_| Err(format!("a probe sandbox did not answer within {PROBE_DEADLINE:?}")));
     let removed = async {
         runtime.remove(&name).await?;
         runtime.remove_workspace(&name).await
@@ -171,9 +176,17 @@ fn check_data_dir(path: &Path) -> Result<String, String> {
     let shown = path.display();
     if !path.exists() {
         let parent = path.ancestors().find(|parent| parent.exists()).unwrap_or(Path::new("/"));
-        return if is_writable(parent) { Ok(format!("{shown} (will be made)")) } else { Err(format!("{shown} cannot be made: {} is not writable", parent.display())) };
+        return if is_writable(parent) {
+            Ok(format!("{shown} (will be made)"))
+        } else {
+            Err(format!("{shown} cannot be made: {} is not writable", parent.display()))
+        };
     }
-    if is_writable(path) { Ok(shown.to_string()) } else { Err(format!("{shown} is not writable; choose another with --data-dir")) }
+    if is_writable(path) {
+        Ok(shown.to_string())
+    } else {
+        Err(format!("{shown} is not writable; choose another with --data-dir"))
+    }
 }
 
 fn is_writable(folder: &Path) -> bool {
@@ -183,13 +196,19 @@ fn is_writable(folder: &Path) -> bool {
 fn free_space(findings: &mut Findings, data_dir: &Path) {
     let existing = data_dir.ancestors().find(|parent| parent.exists()).unwrap_or(Path::new("/"));
     match free_bytes(existing) {
-        Ok(free) if free < MIN_FREE => findings.fail("disk", &format!("{} MiB free at {}; at least {} MiB are needed", free >> 20, existing.display(), MIN_FREE >> 20)),
+        Ok(free) if free < MIN_FREE => findings.fail(
+            "disk",
+            &format!("{} MiB free at {}; at least {} MiB are needed", free >> 20, existing.display(), MIN_FREE >> 20),
+        ),
         Ok(free) => findings.ok("disk", &format!("{} GiB free at {}", free >> 30, existing.display())),
         Err(error) => findings.fail("disk", &format!("{error:#}")),
     }
 }
 
-#[expect(unsafe_code, reason = "the standard library cannot ask for free space; statvfs only writes into the struct that we give it")]
+#[expect(
+    unsafe_code,
+    reason = "the standard library cannot ask for free space; statvfs only writes into the struct that we give it"
+)]
 fn free_bytes(folder: &Path) -> anyhow::Result<u64> {
     let path = CString::new(folder.as_os_str().as_bytes()).context("the path has a NUL byte")?;
     let mut answer = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
@@ -206,6 +225,10 @@ fn free_bytes(folder: &Path) -> anyhow::Result<u64> {
 /// A quota on workspaces would need loop devices and root; this version does not set any.
 fn quotas(findings: &Findings) {
     let possible = Path::new("/dev/loop-control").exists();
-    let detail = if possible { "possible here, not enforced by this version" } else { "not possible here (no loop devices), not enforced by this version" };
+    let detail = if possible {
+        "possible here, not enforced by this version"
+    } else {
+        "not possible here (no loop devices), not enforced by this version"
+    };
     findings.note("quotas", detail);
 }

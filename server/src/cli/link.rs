@@ -36,12 +36,7 @@ pub async fn run(args: LinkArgs) -> anyhow::Result<()> {
     };
     let token =
         with_access(&args.data_dir, async |access| Ok(access.make_link(&args.tenant, args.role).await?)).await?;
-    eprintln!(
-        "Opens once, within {} minutes, as {} of tenant {}:",
-        LINK_SECONDS / 60,
-        args.role.as_str(),
-        args.tenant
-    );
+    eprintln!("Opens once, within {} minutes, as {} of tenant {}:", LINK_SECONDS / 60, args.role.as_str(), args.tenant);
     println!("{}", link_url(&base, &token));
     if !is_served(&path) {
         eprintln!("No server uses {} right now; start `glassbox serve` to open it.", path.display());

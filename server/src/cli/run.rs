@@ -65,7 +65,11 @@ impl Signals {
     /// Followed from here on, so that none of them ends this program in the middle of something.
     fn follow() -> anyhow::Result<Self> {
         let follow = |kind| signal(kind).context("signals cannot be followed");
-        Ok(Self { interrupt: follow(SignalKind::interrupt())?, terminate: follow(SignalKind::terminate())?, hang_up: follow(SignalKind::hangup())? })
+        Ok(Self {
+            interrupt: follow(SignalKind::interrupt())?,
+            terminate: follow(SignalKind::terminate())?,
+            hang_up: follow(SignalKind::hangup())?,
+        })
     }
 
     async fn any(&mut self) {
@@ -80,7 +84,8 @@ impl Signals {
 /// Runs it; the exit code is the command's.
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::follow()?;
-    let folder = tempfile::Builder::new().prefix("glassbox-run-").tempdir().context("a temporary folder could not be made")?;
+    let folder =
+        tempfile::Builder::new().prefix("glassbox-run-").tempdir().context("a temporary folder could not be made")?;
     let data = DataDir::open(folder.path())?;
     let config = Config { data_dir: folder.path().to_owned(), image: arguments.image.clone(), ..Config::default() };
     let runtime = server::connect(&config.image, data.instance())?;
@@ -88,7 +93,8 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let server = Server::start(config, data, runtime, shutdown.clone()).await?;
     let outcome = in_sandbox(&server, arguments, &mut signals).await;
     // The sandbox goes in every case; only then everything else.
-    let removed = server.sessions().end_all().await.map_err(anyhow::Error::new).context("the sandbox could not be removed");
+    let removed =
+        server.sessions().end_all().await.map_err(anyhow::Error::new).context("the sandbox could not be removed");
     shutdown.cancel();
     server.stop().await;
     let code = outcome?;
@@ -97,7 +103,12 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn in_sandbox(server: &Server, arguments: Arguments, signals: &mut Signals) -> anyhow::Result<ExitCode> {
-    let who = Principal { tenant: "run".into(), role: Role::Operator, actor: Actor::Human { name: "you".into() }, key_id: None };
+    let who = Principal {
+        tenant: "run".into(),
+        role: Role::Operator,
+        actor: Actor::Human { name: "you".into() },
+        key_id: None,
+    };
     let request = CreateSession {
         name: Some("glassbox run".into()),
         profile: Some(arguments.profile),
@@ -117,7 +128,12 @@ async fn in_sandbox(server: &Server, arguments: Arguments, signals: &mut Signals
 }
 
 /// Copies the output to this terminal until the command ends; Ctrl-C kills the command.
-async fn follow(session: &Session, who: &Principal, command: &Command, signals: &mut Signals) -> anyhow::Result<ExitCode> {
+async fn follow(
+    session: &Session,
+    who: &Principal,
+    command: &Command,
+    signals: &mut Signals,
+) -> anyhow::Result<ExitCode> {
     let log = command.log().await.map_err(anyhow::Error::new)?;
     let mut grown = log.watch();
     let mut offset = 0;
@@ -148,7 +164,9 @@ async fn follow(session: &Session, who: &Principal, command: &Command, signals: 
 
 async fn copy(log: &crate::command::log::Log, mut offset: u64) -> anyhow::Result<u64> {
     loop {
-        let chunk = tokio::time::timeout(LAST_WORDS, log.read(offset, READ)).await.context("the output could not be read in time")??;
+        let chunk = tokio::time::timeout(LAST_WORDS, log.read(offset, READ))
+            .await
+            .context("the output could not be read in time")??;
         if let Some((from, to)) = chunk.gap {
             eprintln!("glassbox: {} bytes of output are missing here", to - from);
         }

@@ -34,7 +34,10 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let data = DataDir::open(&config.data_dir)?;
     // The port is taken before anything is changed, so that a second server stops at once.
     let listener = TcpListener::bind(config.listen).await.with_context(|| {
-        format!("cannot listen on {}; is something else running there? choose another address with --listen", config.listen)
+        format!(
+            "cannot listen on {}; is something else running there? choose another address with --listen",
+            config.listen
+        )
     })?;
     let address = listener.local_addr().context("the listening address cannot be read")?;
     let base = config.public_urls.first().map_or_else(|| format!("http://{address}"), |url| url.origin.clone());
@@ -49,7 +52,11 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         println!("operator's key: in {}", file.display());
     }
     println!("sign in (opens once, within {} minutes): {}", LINK_SECONDS / 60, link_url(&base, &token));
-    let demo = if arguments.demo { Some(start_demo(&server, &first, &format!("http://{address}"), shutdown.child_token()).await?) } else { None };
+    let demo = if arguments.demo {
+        Some(start_demo(&server, &first, &format!("http://{address}"), shutdown.child_token()).await?)
+    } else {
+        None
+    };
     let stopping = {
         let shutdown = shutdown.clone();
         async move {
@@ -77,7 +84,12 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn start_demo(server: &Server, tenant: &str, url: &str, stop: CancellationToken) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+async fn start_demo(
+    server: &Server,
+    tenant: &str,
+    url: &str,
+    stop: CancellationToken,
+) -> anyhow::Result<tokio::task::JoinHandle<()>> {
     let (_, key) = server.demo_key(tenant).await?;
     let url = url.to_owned();
     Ok(tokio::spawn(async move {
@@ -88,7 +100,8 @@ async fn start_demo(server: &Server, tenant: &str, url: &str, stop: Cancellation
 }
 
 async fn stop_signal() -> anyhow::Result<()> {
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).context("SIGTERM cannot be followed")?;
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+        .context("SIGTERM cannot be followed")?;
     tokio::select! {
         outcome = tokio::signal::ctrl_c() => outcome.context("SIGINT cannot be followed"),
         _ = terminate.recv() => Ok(()),

@@ -23,11 +23,11 @@ use super::filter::Filter;
 use super::log::{Log, LogSettings, LogWriter};
 use super::protocol::{Conversation, Heard};
 use super::{Command, ORDERS, Order};
+use crate::clock;
 use crate::error::DomainError;
 use crate::feed::Feed;
 use crate::runtime::{ContainerStatus, ExecSpec, ExecStream, Runtime, RuntimeError};
 use crate::store::Store;
-use crate::clock;
 
 mod helper_link;
 mod sweep;
@@ -84,7 +84,10 @@ pub struct NewCommand {
 
 /// Stores the command, makes its log, and gives a handle and the task that drives it. The task ends when nothing of the
 /// command will change any more, or when the server stops.
-pub async fn prepare(shared: Shared, new: NewCommand) -> Result<(Command, impl Future<Output = ()> + Send + 'static), DomainError> {
+pub async fn prepare(
+    shared: Shared,
+    new: NewCommand,
+) -> Result<(Command, impl Future<Output = ()> + Send + 'static), DomainError> {
     let (writer, log) = LogWriter::create(&new.log_dir, new.log_settings)?;
     if let Err(error) = shared.store.insert_command(&new.tenant, &new.view).await {
         drop(writer);
@@ -205,7 +208,10 @@ impl Driver {
 
     /// The exec was refused. What may nevertheless have started is swept away before anything is claimed.
     async fn could_not_start(mut self, error: RuntimeError) {
-        let refused = matches!(error, RuntimeError::Gone(_) | RuntimeError::Engine(_) | RuntimeError::NoGvisor | RuntimeError::NoImage(_));
+        let refused = matches!(
+            error,
+            RuntimeError::Gone(_) | RuntimeError::Engine(_) | RuntimeError::NoGvisor | RuntimeError::NoImage(_)
+        );
         if matches!(error, RuntimeError::Gone(_)) {
             let _ = self.suspect.try_send(());
         }
@@ -220,7 +226,12 @@ impl Driver {
     }
 
     /// Follows the stream until it is over, lost, or the server stops.
-    async fn follow(&mut self, link: &mut HelperLink, output: &mut helper_link::Output, limit: Option<Instant>) -> Followed {
+    async fn follow(
+        &mut self,
+        link: &mut HelperLink,
+        output: &mut helper_link::Output,
+        limit: Option<Instant>,
+    ) -> Followed {
         let start_by = Instant::now() + START_DEADLINE;
         loop {
             let deadline = self.next_deadline(start_by, limit);
@@ -456,7 +467,12 @@ impl Driver {
     }
 
     /// Nothing of the command is left (or the survivors are named): what that makes it.
-    fn swept(&mut self, ended: Ended, verified: Option<CommandState>, over_limit: bool) -> (CommandState, Option<KillReport>) {
+    fn swept(
+        &mut self,
+        ended: Ended,
+        verified: Option<CommandState>,
+        over_limit: bool,
+    ) -> (CommandState, Option<KillReport>) {
         let kill = self.kill.take();
         let by = kill.as_ref().map_or(Actor::Server, |kill| kill.by.clone());
         let took_ms = kill.as_ref().map_or(ended.took_ms, |kill| kill.since.elapsed().as_millis() as u64);
@@ -465,9 +481,12 @@ impl Driver {
             (Some(state), _) => (state, None),
             (None, Some(_)) => (CommandState::Killed { signal: ended.signal, by }, report),
             (None, None) if over_limit => (CommandState::TimedOut, report),
-            (None, None) if !self.conversation.has_started() => {
-                (CommandState::FailedToStart { message: "the helper did not report a start in time; nothing of it is left".into() }, None)
-            }
+            (None, None) if !self.conversation.has_started() => (
+                CommandState::FailedToStart {
+                    message: "the helper did not report a start in time; nothing of it is left".into(),
+                },
+                None,
+            ),
             (None, None) => (CommandState::Interrupted(Interruption::HelperLost), report),
         }
     }
@@ -477,7 +496,9 @@ impl Driver {
         tracing::warn!(command = %self.command_id, problem, "could not verify the end of a command; trying again");
         if let Some(kill) = &mut self.kill {
             for waiting in kill.waiting.drain(..) {
-                let detail = format!("the kill could not be verified ({problem}); the command counts as running and the server goes on trying");
+                let detail = format!(
+                    "the kill could not be verified ({problem}); the command counts as running and the server goes on trying"
+                );
                 let _ = waiting.send(DomainError::new(ErrorCode::KillUnverified, detail).retry_after(RETRY.as_secs()));
             }
         }
@@ -529,7 +550,8 @@ impl Driver {
         let error = DomainError::from(error);
         if let Some(kill) = &mut self.kill {
             for waiting in kill.waiting.drain(..) {
-                let _ = waiting.send(DomainError::new(error.code, format!("the command was ended, but {}", error.detail)));
+                let _ =
+                    waiting.send(DomainError::new(error.code, format!("the command was ended, but {}", error.detail)));
             }
         }
     }

@@ -115,20 +115,25 @@ impl Command {
         if let Some(log) = self.inner.log.lock().unwrap_or_else(PoisonError::into_inner).clone() {
             return Ok(log);
         }
-        let log = Log::open(self.inner.log_dir.clone())
-            .await
-            .map_err(|error| DomainError::new(ErrorCode::NotFound, "the output of this command is no longer held").because(error))?;
+        let log = Log::open(self.inner.log_dir.clone()).await.map_err(|error| {
+            DomainError::new(ErrorCode::NotFound, "the output of this command is no longer held").because(error)
+        })?;
         let mut held = self.inner.log.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(held.get_or_insert(log).clone())
     }
 
     /// Asks its driver.
     pub fn order(&self, order: Order) -> Result<(), DomainError> {
-        let already = || DomainError::new(ErrorCode::AlreadyEnded, "this command has ended already; nothing was sent to it");
+        let already =
+            || DomainError::new(ErrorCode::AlreadyEnded, "this command has ended already; nothing was sent to it");
         let Some(orders) = &self.inner.orders else { return Err(already()) };
         orders.try_send(order).map_err(|error| match error {
             mpsc::error::TrySendError::Closed(_) => already(),
-            mpsc::error::TrySendError::Full(_) => DomainError::new(ErrorCode::Conflict, "this command is busy with earlier requests; try again in a moment").retry_after(1),
+            mpsc::error::TrySendError::Full(_) => DomainError::new(
+                ErrorCode::Conflict,
+                "this command is busy with earlier requests; try again in a moment",
+            )
+            .retry_after(1),
         })
     }
 }
@@ -136,12 +141,22 @@ impl Command {
 impl From<LogError> for DomainError {
     fn from(error: LogError) -> Self {
         match error {
-            LogError::Full => DomainError::new(ErrorCode::StorageFull, "the server's data disk is full; nothing was started; free some space and try again").because(error),
-            LogError::BeyondEnd { from, end } => {
-                DomainError::new(ErrorCode::OffsetBeyondEnd, format!("offset {from} is beyond the end of the output ({end} bytes so far)")).because(error)
+            LogError::Full => DomainError::new(
+                ErrorCode::StorageFull,
+                "the server's data disk is full; nothing was started; free some space and try again",
+            )
+            .because(error),
+            LogError::BeyondEnd { from, end } => DomainError::new(
+                ErrorCode::OffsetBeyondEnd,
+                format!("offset {from} is beyond the end of the output ({end} bytes so far)"),
+            )
+            .because(error),
+            LogError::NotFound => {
+                DomainError::new(ErrorCode::NotFound, "the output of this command is no longer held").because(error)
             }
-            LogError::NotFound => DomainError::new(ErrorCode::NotFound, "the output of this command is no longer held").because(error),
-            LogError::Io(_) => DomainError::new(ErrorCode::Internal, "the output could not be read or written").because(error),
+            LogError::Io(_) => {
+                DomainError::new(ErrorCode::Internal, "the output could not be read or written").because(error)
+            }
         }
     }
 }

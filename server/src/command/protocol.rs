@@ -91,9 +91,13 @@ impl Conversation {
             }
             (FromHelper::FailedToStart { message }, Phase::Silent) => {
                 self.phase = Phase::Over;
-                Ok(Some(Heard::FailedToStart(glassbox_shared::text::plain(&message).chars().take(MAX_MESSAGE).collect())))
+                Ok(Some(Heard::FailedToStart(
+                    glassbox_shared::text::plain(&message).chars().take(MAX_MESSAGE).collect(),
+                )))
             }
-            (FromHelper::Output { channel, bytes }, Phase::Running | Phase::Ended) if self.fits(channel) => Ok(Some(Heard::Output(channel, bytes))),
+            (FromHelper::Output { channel, bytes }, Phase::Running | Phase::Ended) if self.fits(channel) => {
+                Ok(Some(Heard::Output(channel, bytes)))
+            }
             (FromHelper::Ended(ended), Phase::Running) => {
                 self.check_end(&ended)?;
                 self.phase = Phase::Ended;
@@ -125,7 +129,9 @@ impl Conversation {
             (EndCause::Own, ExitStatus::Unknown) => Err(Nonsense("an end of its own without a status".into())),
             (_, ExitStatus::Code(code)) if !(0..=255).contains(&code) => Err(Nonsense(format!("exit code {code}"))),
             (_, ExitStatus::Signal(signal)) if !(1..=64).contains(&signal) => Err(Nonsense(format!("signal {signal}"))),
-            (EndCause::Kill | EndCause::Limit, _) if !(0..=64).contains(&ended.signal) => Err(Nonsense(format!("kill signal {}", ended.signal))),
+            (EndCause::Kill | EndCause::Limit, _) if !(0..=64).contains(&ended.signal) => {
+                Err(Nonsense(format!("kill signal {}", ended.signal)))
+            }
             _ => Ok(()),
         }
     }
@@ -181,7 +187,11 @@ mod tests {
             vec![ended(EndCause::Own, ExitStatus::Code(0))],
             vec![FromHelper::Started { pid: 7 }, FromHelper::Started { pid: 7 }],
             vec![FromHelper::Started { pid: 0 }],
-            vec![FromHelper::Started { pid: 7 }, ended(EndCause::Own, ExitStatus::Code(0)), ended(EndCause::Own, ExitStatus::Code(1))],
+            vec![
+                FromHelper::Started { pid: 7 },
+                ended(EndCause::Own, ExitStatus::Code(0)),
+                ended(EndCause::Own, ExitStatus::Code(1)),
+            ],
             vec![FromHelper::Started { pid: 7 }, ended(EndCause::Own, ExitStatus::Code(256))],
             vec![FromHelper::Started { pid: 7 }, FromHelper::Output { channel: Channel::Stderr, bytes: vec![] }],
         ] {

@@ -13,8 +13,8 @@ use glassbox_shared::session::Profile;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::command::log::LogSettings;
 use crate::access::{Access, KeyView};
+use crate::command::log::LogSettings;
 use crate::feed::Feed;
 use crate::http::{AppState, HttpSettings};
 use crate::ids;
@@ -33,7 +33,8 @@ const EPOCH: usize = 12;
 
 /// Prepares to speak to the engine; whether it is there shows with the first call.
 pub fn connect(image: &str, instance: &str) -> anyhow::Result<Runtime> {
-    let helper_path = find_helper().context("the helper glassbox-inside is not there; run `make run` once, or name its file in GLASSBOX_HELPER")?;
+    let helper_path = find_helper()
+        .context("the helper glassbox-inside is not there; run `make run` once, or name its file in GLASSBOX_HELPER")?;
     let config = DockerConfig { instance: instance.to_owned(), helper_path, helper_image: image.to_owned() };
     Ok(Arc::new(DockerRuntime::connect(config)?))
 }
@@ -52,7 +53,12 @@ pub struct Server {
 
 impl Server {
     /// Opens the data, brings back what was there, and makes sure that sandboxes can be started.
-    pub async fn start(config: Config, data: DataDir, runtime: Runtime, shutdown: CancellationToken) -> anyhow::Result<Self> {
+    pub async fn start(
+        config: Config,
+        data: DataDir,
+        runtime: Runtime,
+        shutdown: CancellationToken,
+    ) -> anyhow::Result<Self> {
         let info = runtime.info().await.context("the Docker engine does not answer; start it, or run make setup")?;
         anyhow::ensure!(
             info.runtimes.iter().any(|name| name == "runsc"),

@@ -119,7 +119,12 @@ impl Session {
     }
 
     /// Ends a command's whole tree and answers when that is verified.
-    pub async fn kill(&self, who: &Principal, id: &CommandId, request: KillCommand) -> Result<CommandView, DomainError> {
+    pub async fn kill(
+        &self,
+        who: &Principal,
+        id: &CommandId,
+        request: KillCommand,
+    ) -> Result<CommandView, DomainError> {
         control::may_act_in(who, Act::Kill, &self.inner.record.borrow().control)?;
         let grace = request.grace_seconds.unwrap_or(DEFAULT_GRACE_MS as f64 / 1000.0);
         if !(0.0..=MAX_GRACE).contains(&grace) {
@@ -173,7 +178,8 @@ impl Session {
     /// Waits until commands can run.
     async fn ready(&self) -> Result<(), DomainError> {
         let mut record = self.inner.record.clone();
-        let settled = record.wait_for(|record| matches!(record.state, SessionState::Ready | SessionState::Ended { .. }));
+        let settled =
+            record.wait_for(|record| matches!(record.state, SessionState::Ready | SessionState::Ended { .. }));
         let state = match tokio::time::timeout(READY_DEADLINE, settled).await {
             Ok(Ok(record)) => record.state,
             Ok(Err(_)) => return Err(DomainError::shutting_down()),
@@ -185,7 +191,11 @@ impl Session {
         if matches!(state, SessionState::Ended { .. }) { Err(DomainError::not_found("session")) } else { Ok(()) }
     }
 
-    async fn ask<T>(&self, limit: Duration, message: impl FnOnce(oneshot::Sender<Result<T, DomainError>>) -> Message) -> Result<T, DomainError> {
+    async fn ask<T>(
+        &self,
+        limit: Duration,
+        message: impl FnOnce(oneshot::Sender<Result<T, DomainError>>) -> Message,
+    ) -> Result<T, DomainError> {
         let (reply, answer) = oneshot::channel();
         let asked = async {
             self.inner.messages.send(message(reply)).await.map_err(|_| DomainError::not_found("session"))?;

@@ -200,7 +200,12 @@ impl Owner {
                 let _ = reply.send(result);
             }
             Message::End { reason, reply } => {
-                let ending = self.ending.get_or_insert_with(|| Ending { reason, waiting: Vec::new(), at_work: false, again: None });
+                let ending = self.ending.get_or_insert_with(|| Ending {
+                    reason,
+                    waiting: Vec::new(),
+                    at_work: false,
+                    again: None,
+                });
                 ending.waiting.push(reply);
                 self.take_down();
             }
@@ -225,7 +230,8 @@ impl Owner {
         }
         let running = self.live.now().running as usize;
         if running >= self.settings.max_commands {
-            let detail = format!("{running} commands are running in this session, which is its limit; wait for one or kill it");
+            let detail =
+                format!("{running} commands are running in this session, which is its limit; wait for one or kill it");
             return Err(DomainError::new(ErrorCode::CommandLimit, detail));
         }
         let mut record = self.record.borrow().clone();
@@ -277,12 +283,16 @@ impl Owner {
 
     fn command_closed(&mut self, closed: Result<u64, tokio::task::JoinError>) {
         match closed {
-            Ok(number) if self.drivers.shutdown.is_cancelled() => tracing::debug!(number, "left a command to the next start"),
+            Ok(number) if self.drivers.shutdown.is_cancelled() => {
+                tracing::debug!(number, "left a command to the next start")
+            }
             Ok(number) => {
                 self.live.remove(number);
                 self.publish();
             }
-            Err(error) => tracing::error!(%error, session = %self.id(), "a command's driver broke off; the next start will tell its end"),
+            Err(error) => {
+                tracing::error!(%error, session = %self.id(), "a command's driver broke off; the next start will tell its end")
+            }
         }
     }
 
@@ -314,7 +324,12 @@ impl Owner {
             Outcome::Remade(Ok(false)) => {
                 self.making = false;
                 tracing::error!(session = %self.id(), "the workspace is gone");
-                self.ending.get_or_insert(Ending { reason: EndReason::Lost, waiting: Vec::new(), at_work: false, again: None });
+                self.ending.get_or_insert(Ending {
+                    reason: EndReason::Lost,
+                    waiting: Vec::new(),
+                    at_work: false,
+                    again: None,
+                });
                 self.take_down();
             }
             Outcome::Remade(Err(error)) => {
@@ -393,7 +408,11 @@ impl Owner {
 
     /// None after a first death, then growing.
     fn pause(&self) -> Duration {
-        if self.quick_deaths <= 1 { Duration::ZERO } else { Duration::from_secs(1 << (self.quick_deaths - 1).min(5)).min(MAX_PAUSE) }
+        if self.quick_deaths <= 1 {
+            Duration::ZERO
+        } else {
+            Duration::from_secs(1 << (self.quick_deaths - 1).min(5)).min(MAX_PAUSE)
+        }
     }
 
     async fn remake_after_pause(&mut self) {
@@ -434,7 +453,9 @@ impl Owner {
         self.remake_at = None;
         let record = self.record.borrow().clone();
         let runtime = self.drivers.runtime.clone();
-        self.work.spawn(async move { Outcome::TakenDown(sandbox::take_down(&runtime, record.container.as_deref(), &record.workspace).await) });
+        self.work.spawn(async move {
+            Outcome::TakenDown(sandbox::take_down(&runtime, record.container.as_deref(), &record.workspace).await)
+        });
     }
 
     fn could_not_take_down(&mut self, error: RuntimeError) {
@@ -443,8 +464,11 @@ impl Owner {
         ending.at_work = false;
         let text = error.to_string();
         for reply in ending.waiting.drain(..) {
-            let detail = format!("the sandbox could not be removed yet ({text}); the session is not ended, the server goes on trying");
-            let _ = reply.send(Err(DomainError::new(ErrorCode::EngineUnavailable, detail).retry_after(END_RETRY.as_secs())));
+            let detail = format!(
+                "the sandbox could not be removed yet ({text}); the session is not ended, the server goes on trying"
+            );
+            let _ = reply
+                .send(Err(DomainError::new(ErrorCode::EngineUnavailable, detail).retry_after(END_RETRY.as_secs())));
         }
         ending.again = Some(Instant::now() + END_RETRY);
     }
@@ -472,7 +496,8 @@ impl Owner {
             ending.at_work = false;
             ending.again = Some(Instant::now() + END_RETRY);
             for reply in ending.waiting.drain(..) {
-                let _ = reply.send(Err(DomainError::new(error.code, format!("the sandbox is gone, but {}", error.detail))));
+                let _ =
+                    reply.send(Err(DomainError::new(error.code, format!("the sandbox is gone, but {}", error.detail))));
             }
             return;
         }
@@ -495,7 +520,8 @@ impl Owner {
         if let Some(at) = self.remake_at {
             return at;
         }
-        let left = self.view().expires_at.map_or(TICK.as_secs_f64(), |at| (at - clock::now()).clamp(0.05, TICK.as_secs_f64()));
+        let left =
+            self.view().expires_at.map_or(TICK.as_secs_f64(), |at| (at - clock::now()).clamp(0.05, TICK.as_secs_f64()));
         now + Duration::from_secs_f64(left)
     }
 

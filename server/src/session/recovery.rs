@@ -92,7 +92,8 @@ impl Sessions {
     fn expired(&self, record: &SessionRecord) -> bool {
         let settings = &self.shared.settings;
         let now = clock::now();
-        now >= record.last_used_at + settings.idle.as_secs_f64() || now >= record.created_at + settings.lifetime.as_secs_f64()
+        now >= record.last_used_at + settings.idle.as_secs_f64()
+            || now >= record.created_at + settings.lifetime.as_secs_f64()
     }
 
     /// Nothing of the command runs any more: tells its end, and what its log really holds.
@@ -107,7 +108,10 @@ impl Sessions {
                 command.output_complete = state.closed && state.complete;
             }
             Err(LogError::NotFound) => command.output_complete = false,
-            Err(error) => return Err(DomainError::new(ErrorCode::Internal, "an output log could not be read after the restart").because(error)),
+            Err(error) => {
+                return Err(DomainError::new(ErrorCode::Internal, "an output log could not be read after the restart")
+                    .because(error));
+            }
         }
         command.output_closed = true;
         if !command.state.is_final() {

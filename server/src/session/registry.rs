@@ -22,8 +22,8 @@ use crate::control::{self, Act, Principal};
 use crate::error::DomainError;
 use crate::feed::Feed;
 use crate::runtime::{Inventory, Runtime, RuntimeError, RuntimeEvent};
-use crate::store::Store;
 use crate::store::SessionRecord;
+use crate::store::Store;
 use crate::{clock, ids};
 
 /// Making a session: image and volume are there, so an engine that needs longer is broken.
@@ -117,7 +117,8 @@ impl Sessions {
 
     /// The tenant's live sessions, newest first.
     pub fn list(&self, tenant: &str) -> Vec<SessionView> {
-        let mut views: Vec<SessionView> = self.all().iter().filter(|session| session.inner.tenant == tenant).map(Session::view).collect();
+        let mut views: Vec<SessionView> =
+            self.all().iter().filter(|session| session.inner.tenant == tenant).map(Session::view).collect();
         views.sort_by(|a, b| b.created_at.total_cmp(&a.created_at));
         views
     }
@@ -198,7 +199,11 @@ impl Sessions {
     }
 
     /// Takes a new session in, if there is room for it.
-    fn admit(&self, record: SessionRecord, made: oneshot::Sender<Result<(), DomainError>>) -> Result<Prepared, DomainError> {
+    fn admit(
+        &self,
+        record: SessionRecord,
+        made: oneshot::Sender<Result<(), DomainError>>,
+    ) -> Result<Prepared, DomainError> {
         let settings = &self.shared.settings;
         let mut sessions = self.lock();
         let own = sessions.values().filter(|session| session.inner.tenant == record.tenant).count();
@@ -210,7 +215,9 @@ impl Sessions {
         if used.saturating_add(record.limits.memory_bytes) > settings.memory_total {
             let free = settings.memory_total.saturating_sub(used) >> 20;
             let asked = record.limits.memory_bytes >> 20;
-            let detail = format!("no room: the sandbox asks for {asked} MiB of memory and {free} MiB are free; end a session or ask for less");
+            let detail = format!(
+                "no room: the sandbox asks for {asked} MiB of memory and {free} MiB are free; end a session or ask for less"
+            );
             return Err(DomainError::new(ErrorCode::NoCapacity, detail).retry_after(30));
         }
         let prepared = self.prepare(record, None, Some(made));
@@ -261,7 +268,8 @@ impl Sessions {
     }
 
     fn tell(&self, container: &str, message: impl FnOnce() -> Message) {
-        let id = sandbox::session_of(container, &self.shared.settings.instance).and_then(|id| id.parse::<SessionId>().ok());
+        let id =
+            sandbox::session_of(container, &self.shared.settings.instance).and_then(|id| id.parse::<SessionId>().ok());
         let session = id.and_then(|id| self.lock().get(&id).cloned());
         // The engine also reports containers of ours that a session has already left behind; looking does no harm.
         if let Some(session) = session {
@@ -287,7 +295,8 @@ impl Sessions {
     pub async fn sweep(&self) -> Result<(), RuntimeError> {
         // First the inventory, then the sessions: what is made in between has its session already.
         let Inventory { containers, workspaces } = self.shared.runtime.inventory().await?;
-        let records: Vec<SessionRecord> = self.all().iter().map(|session| session.inner.record.borrow().clone()).collect();
+        let records: Vec<SessionRecord> =
+            self.all().iter().map(|session| session.inner.record.borrow().clone()).collect();
         for container in containers {
             if !records.iter().any(|record| record.container.as_deref() == Some(container.name.as_str())) {
                 tracing::info!(container = container.name, "removing a leftover container");
@@ -312,10 +321,24 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    fn new(sessions: Sessions, owner: Owner, record: watch::Receiver<SessionRecord>, live: Arc<Live>, messages: mpsc::Sender<Message>) -> Self {
+    fn new(
+        sessions: Sessions,
+        owner: Owner,
+        record: watch::Receiver<SessionRecord>,
+        live: Arc<Live>,
+        messages: mpsc::Sender<Message>,
+    ) -> Self {
         let (id, tenant) = (record.borrow().id.clone(), record.borrow().tenant.clone());
         let shared = sessions.shared.clone();
-        let inner = Inner { id: id.clone(), tenant, record, live, messages, settings: shared.settings.clone(), store: shared.store.clone() };
+        let inner = Inner {
+            id: id.clone(),
+            tenant,
+            record,
+            live,
+            messages,
+            settings: shared.settings.clone(),
+            store: shared.store.clone(),
+        };
         let (begin, beginning) = oneshot::channel();
         shared.tasks.spawn(async move {
             // Dropped without a word: the session never began.

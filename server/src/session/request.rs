@@ -79,18 +79,28 @@ pub fn session(request: CreateSession, settings: &SessionSettings) -> Result<Val
         return Err(DomainError::invalid(format!("a session's name has at most {MAX_NAME} characters")));
     }
     let (pairs, key_bytes, value_bytes) = MAX_METADATA;
-    if request.metadata.len() > pairs || request.metadata.iter().any(|(key, value)| key.len() > key_bytes || value.len() > value_bytes) {
-        return Err(DomainError::invalid(format!("metadata has at most {pairs} pairs, keys of {key_bytes} and values of {value_bytes} bytes")));
+    if request.metadata.len() > pairs
+        || request.metadata.iter().any(|(key, value)| key.len() > key_bytes || value.len() > value_bytes)
+    {
+        return Err(DomainError::invalid(format!(
+            "metadata has at most {pairs} pairs, keys of {key_bytes} and values of {value_bytes} bytes"
+        )));
     }
     let defaults = spec::default_limits(profile);
     let memory_bytes = match &request.memory {
         None => defaults.memory_bytes,
-        Some(size) => size.bytes().ok_or_else(|| DomainError::invalid("memory is a number of bytes, or text such as \"512m\" or \"2g\""))?,
+        Some(size) => size
+            .bytes()
+            .ok_or_else(|| DomainError::invalid("memory is a number of bytes, or text such as \"512m\" or \"2g\""))?,
     };
     let cpus = request.cpus.unwrap_or(defaults.cpus);
     let pids_limit = request.pids_limit.unwrap_or(defaults.pids_limit);
     if !(MIN_MEMORY..=settings.max_memory).contains(&memory_bytes) {
-        return Err(DomainError::invalid(format!("memory is from {} to {} MiB here", MIN_MEMORY >> 20, settings.max_memory >> 20)));
+        return Err(DomainError::invalid(format!(
+            "memory is from {} to {} MiB here",
+            MIN_MEMORY >> 20,
+            settings.max_memory >> 20
+        )));
     }
     if !(cpus.is_finite() && cpus >= 0.1 && cpus <= settings.max_cpus) {
         return Err(DomainError::invalid(format!("cpus is from 0.1 to {} here", settings.max_cpus)));
@@ -98,7 +108,13 @@ pub fn session(request: CreateSession, settings: &SessionSettings) -> Result<Val
     if !(MIN_PIDS..=settings.max_pids).contains(&pids_limit) {
         return Err(DomainError::invalid(format!("pids_limit is from {MIN_PIDS} to {} here", settings.max_pids)));
     }
-    Ok(ValidSession { name, profile, template, limits: Limits { memory_bytes, cpus, pids_limit }, metadata: request.metadata })
+    Ok(ValidSession {
+        name,
+        profile,
+        template,
+        limits: Limits { memory_bytes, cpus, pids_limit },
+        metadata: request.metadata,
+    })
 }
 
 /// Checks a request for a command.
@@ -110,7 +126,10 @@ pub fn command(request: RunCommand, settings: &SessionSettings) -> Result<ValidC
         return Err(DomainError::invalid("the command is empty"));
     }
     if request.command.len() > MAX_COMMAND_BYTES {
-        let detail = format!("the command has {} bytes, at most {MAX_COMMAND_BYTES} are possible; write it to a file and run that", request.command.len());
+        let detail = format!(
+            "the command has {} bytes, at most {MAX_COMMAND_BYTES} are possible; write it to a file and run that",
+            request.command.len()
+        );
         return Err(DomainError::new(ErrorCode::TooLarge, detail));
     }
     let no_nul = |text: &str| !text.contains('\0');
@@ -121,10 +140,13 @@ pub fn command(request: RunCommand, settings: &SessionSettings) -> Result<ValidC
         return Err(DomainError::invalid("cwd is a path of 1 to 4096 bytes without NUL"));
     }
     let (variables, bytes) = MAX_ENV;
-    if request.env.len() > variables || request.env.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > bytes {
+    if request.env.len() > variables
+        || request.env.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > bytes
+    {
         return Err(DomainError::invalid(format!("env has at most {variables} variables and {bytes} bytes")));
     }
-    if request.env.iter().any(|(name, value)| name.is_empty() || name.contains('=') || !no_nul(name) || !no_nul(value)) {
+    if request.env.iter().any(|(name, value)| name.is_empty() || name.contains('=') || !no_nul(name) || !no_nul(value))
+    {
         return Err(DomainError::invalid("names in env are not empty and have no `=`; nothing in env has a NUL byte"));
     }
     let longest = settings.max_command.as_secs_f64();
@@ -132,5 +154,11 @@ pub fn command(request: RunCommand, settings: &SessionSettings) -> Result<ValidC
     if !(seconds.is_finite() && seconds >= MIN_TIMEOUT && seconds <= longest) {
         return Err(DomainError::invalid(format!("timeout_seconds is from {MIN_TIMEOUT} to {longest}")));
     }
-    Ok(ValidCommand { command: request.command, cwd: request.cwd, env: request.env, split: request.split, limit: Duration::from_secs_f64(seconds) })
+    Ok(ValidCommand {
+        command: request.command,
+        cwd: request.cwd,
+        env: request.env,
+        split: request.split,
+        limit: Duration::from_secs_f64(seconds),
+    })
 }

@@ -64,7 +64,9 @@ impl World {
         let store = Store::open(&folder.path().join("glassbox.db")).expect("a database");
         let shutdown = CancellationToken::new();
         let runtime: crate::runtime::Runtime = Arc::new(engine.clone());
-        let sessions = Sessions::start(runtime, store.clone(), Feed::default(), settings.clone(), shutdown.clone()).await.expect("a start");
+        let sessions = Sessions::start(runtime, store.clone(), Feed::default(), settings.clone(), shutdown.clone())
+            .await
+            .expect("a start");
         Self { engine, sessions, store, shutdown, folder, settings }
     }
 
@@ -97,7 +99,8 @@ impl World {
     }
 
     async fn output(&self, session: &SessionId, command: &CommandId) -> Vec<u8> {
-        let command = self.sessions.get("acme", session).expect("a session").command(command).await.expect("the command");
+        let command =
+            self.sessions.get("acme", session).expect("a session").command(command).await.expect("the command");
         let chunk = command.log().await.expect("a log").read(0, 1 << 20).await.expect("its bytes");
         assert_eq!(chunk.gap, None);
         chunk.bytes.to_vec()
@@ -125,7 +128,8 @@ impl World {
 
     async fn ready_again(&self, session: &SessionId, generation: usize) {
         self.eventually("the session is ready again", || {
-            self.view(session).is_some_and(|view| view.state == SessionState::Ready && view.restarts.len() == generation)
+            self.view(session)
+                .is_some_and(|view| view.state == SessionState::Ready && view.restarts.len() == generation)
         })
         .await;
     }
@@ -185,7 +189,8 @@ async fn an_unverified_kill_leaves_the_command_running_and_later_succeeds() {
     let session = world.session().await;
     world.engine.switch(|switches| switches.sweeps_fail = true);
     let command = world.run(&session, "vanish").await;
-    let handle = world.sessions.get("acme", &session).expect("a session").command(&command.command_id).await.expect("it");
+    let handle =
+        world.sessions.get("acme", &session).expect("a session").command(&command.command_id).await.expect("it");
     // The helper is gone and no sweep answers: nobody may claim an end.
     assert_eq!(code(world.kill(&command).await), ErrorCode::KillUnverified);
     assert!(!handle.view().state.is_final());
@@ -212,7 +217,9 @@ async fn what_cannot_be_started_says_why() {
     let world = World::new().await;
     let session = world.session().await;
     let command = world.run(&session, "fail no such folder").await;
-    assert!(matches!(world.ended(&command).await.state, CommandState::FailedToStart { message } if message.contains("no such folder")));
+    assert!(
+        matches!(world.ended(&command).await.state, CommandState::FailedToStart { message } if message.contains("no such folder"))
+    );
 }
 
 #[tokio::test]
@@ -305,7 +312,8 @@ async fn a_restart_tells_every_end_and_brings_the_session_back() {
     let finished = world.run(&session, "print one; exit 0").await;
     world.ended(&finished).await;
     let running = world.run(&session, "print two; hang").await;
-    let handle = world.sessions.get("acme", &session).expect("a session").command(&running.command_id).await.expect("it");
+    let handle =
+        world.sessions.get("acme", &session).expect("a session").command(&running.command_id).await.expect("it");
     world.eventually("output is there", || handle.view().output_bytes == 4).await;
     let world = world.restarted().await;
     assert_eq!(world.ended(&running).await.state, CommandState::Interrupted(Interruption::ServerRestarted));
@@ -374,10 +382,20 @@ async fn what_is_not_built_yet_or_makes_no_sense_is_refused_clearly() {
         async move { code(sessions.create(&agent(), request).await) }
     };
     assert_eq!(create(CreateSession::default()).await, ErrorCode::NotImplemented);
-    assert_eq!(create(CreateSession { egress: vec!["example.com".into()], ..persistent() }).await, ErrorCode::NotImplemented);
-    assert_eq!(create(CreateSession { template: Some("evil".into()), ..persistent() }).await, ErrorCode::TemplateNotAllowed);
+    assert_eq!(
+        create(CreateSession { egress: vec!["example.com".into()], ..persistent() }).await,
+        ErrorCode::NotImplemented
+    );
+    assert_eq!(
+        create(CreateSession { template: Some("evil".into()), ..persistent() }).await,
+        ErrorCode::TemplateNotAllowed
+    );
     assert_eq!(create(CreateSession { cpus: Some(f64::NAN), ..persistent() }).await, ErrorCode::Invalid);
-    assert_eq!(create(CreateSession { profile: Some(Profile::Open), persistent: Some(false), ..CreateSession::default() }).await, ErrorCode::Invalid);
+    assert_eq!(
+        create(CreateSession { profile: Some(Profile::Open), persistent: Some(false), ..CreateSession::default() })
+            .await,
+        ErrorCode::Invalid
+    );
     let session = world.session().await;
     assert_eq!(code(world.try_run(&session, "  ").await), ErrorCode::Invalid);
     assert_eq!(code(world.try_run(&session, "a\0b").await), ErrorCode::Invalid);

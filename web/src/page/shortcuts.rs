@@ -72,7 +72,8 @@ pub fn use_wishes() -> Wishes {
 /// Moves the focus over the rows (`data-row`) of the page.
 fn move_rows(by: isize) {
     let Ok(rows) = document().query_selector_all("[data-row]") else { return };
-    let rows: Vec<HtmlElement> = (0..rows.length()).filter_map(|index| rows.get(index)).map(JsCast::unchecked_into).collect();
+    let rows: Vec<HtmlElement> =
+        (0..rows.length()).filter_map(|index| rows.get(index)).map(JsCast::unchecked_into).collect();
     let rows: Vec<HtmlElement> = rows.into_iter().filter(|row| row.offset_parent().is_some()).collect();
     let Some(last) = rows.len().checked_sub(1) else { return };
     let focused = document().active_element();

@@ -15,7 +15,9 @@ const NAME_CHARACTERS: &str = "60";
 
 fn why(failure: &Failure, by_link: bool) -> String {
     match failure.code {
-        Some(ErrorCode::LinkExpired) => "This link was used already, or is too old. Make another with: glassbox link".to_owned(),
+        Some(ErrorCode::LinkExpired) => {
+            "This link was used already, or is too old. Make another with: glassbox link".to_owned()
+        }
         _ if failure.signed_out() && by_link => "This link is not valid. Make another with: glassbox link".to_owned(),
         _ if failure.signed_out() => "This key is not valid.".to_owned(),
         _ => failure.detail.clone(),

@@ -54,7 +54,8 @@ impl Store {
 
     /// Whoever calls this from a view or a memo hears of changes of the part.
     fn track(self, part: Part) {
-        let trigger = self.triggers.try_update_value(|triggers| triggers.entry(part).or_insert_with(ArcTrigger::new).clone());
+        let trigger =
+            self.triggers.try_update_value(|triggers| triggers.entry(part).or_insert_with(ArcTrigger::new).clone());
         if let Some(trigger) = trigger {
             trigger.track();
         }
@@ -80,7 +81,8 @@ impl Store {
 
     fn track_sessions(self) {
         self.track(Part::Sessions);
-        let ids: Vec<SessionId> = self.world.with_value(|world| world.live().map(|session| session.view.session_id.clone()).collect());
+        let ids: Vec<SessionId> =
+            self.world.with_value(|world| world.live().map(|session| session.view.session_id.clone()).collect());
         for id in ids {
             self.track(Part::Session(id));
         }
@@ -113,7 +115,10 @@ impl Store {
     /// Lets go of a session's commands.
     pub fn close_commands(self, session: &SessionId) {
         let gone: Vec<CommandId> = self.peek(|world| {
-            world.book(session).map(|book| book.iter().map(|command| command.command_id.clone()).collect()).unwrap_or_default()
+            world
+                .book(session)
+                .map(|book| book.iter().map(|command| command.command_id.clone()).collect())
+                .unwrap_or_default()
         });
         self.world.update_value(|world| world.close_commands(session));
         self.triggers.update_value(|triggers| {

@@ -39,7 +39,8 @@ pub fn follow() {
     });
     let icon = Memo::new(move |_| {
         let counts = counts.get();
-        let count = |group: Group| Group::FILTERS.iter().position(|filter| *filter == group).map_or(0, |index| counts[index]);
+        let count =
+            |group: Group| Group::FILTERS.iter().position(|filter| *filter == group).map_or(0, |index| counts[index]);
         match (count(Group::NeedsYou), count(Group::Running) + count(Group::Quiet)) {
             (0, 0) => None,
             (0, _) => Some("%234f8ff0"),

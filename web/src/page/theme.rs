@@ -43,10 +43,14 @@ impl Theme {
     /// As remembered; follows the system's changes for the life of the page. (`boot.js` set it before the first paint.)
     pub fn start() -> Self {
         let remembered = browser::remembered("theme");
-        let choice = Choice::ALL.into_iter().find(|choice| remembered.as_deref() == Some(choice.word())).unwrap_or(Choice::System);
+        let choice = Choice::ALL
+            .into_iter()
+            .find(|choice| remembered.as_deref() == Some(choice.word()))
+            .unwrap_or(Choice::System);
         let theme = Self { choice: RwSignal::new(choice), system_is_dark: RwSignal::new(browser::matches(DARK_QUERY)) };
         if let Ok(Some(list)) = window().match_media(DARK_QUERY) {
-            EventListener::new(&list, "change", move |_| theme.system_is_dark.set(browser::matches(DARK_QUERY))).forget();
+            EventListener::new(&list, "change", move |_| theme.system_is_dark.set(browser::matches(DARK_QUERY)))
+                .forget();
         }
         theme
     }

@@ -77,7 +77,9 @@ impl Book {
 
     /// Output grew.
     pub fn progress(&mut self, id: &CommandId, output_bytes: u64, last_output_at: f64) -> bool {
-        let Some(command) = self.numbers.get(id).and_then(|number| self.by_number.get_mut(number)) else { return false };
+        let Some(command) = self.numbers.get(id).and_then(|number| self.by_number.get_mut(number)) else {
+            return false;
+        };
         command.output_bytes = command.output_bytes.max(output_bytes);
         command.last_output_at = Some(command.last_output_at.unwrap_or(0.0).max(last_output_at));
         true
@@ -177,7 +179,10 @@ mod tests {
         book.first_page(page(&[3, 2], Some(2)));
         let restarts = [samples::restart(0.5), samples::restart(2.5)];
         let kinds: Vec<Entry> = book.time_line(&restarts);
-        assert_eq!(kinds, [Entry::Command(samples::command_id(3)), Entry::Restart(1), Entry::Command(samples::command_id(2))]);
+        assert_eq!(
+            kinds,
+            [Entry::Command(samples::command_id(3)), Entry::Restart(1), Entry::Command(samples::command_id(2))]
+        );
         book.older_page(page(&[1], None));
         assert_eq!(book.time_line(&restarts).last(), Some(&Entry::Restart(0)));
     }

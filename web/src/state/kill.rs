@@ -74,8 +74,12 @@ pub fn result(report: &KillReport) -> String {
     if report.survivors.is_empty() {
         return format!("killed, {} after {took}, nothing left", signal_name(report.signal));
     }
-    let named: Vec<String> =
-        report.survivors.iter().take(NAMED_SURVIVORS).map(|survivor| format!("{} {}", survivor.pid, plain(&survivor.name))).collect();
+    let named: Vec<String> = report
+        .survivors
+        .iter()
+        .take(NAMED_SURVIVORS)
+        .map(|survivor| format!("{} {}", survivor.pid, plain(&survivor.name)))
+        .collect();
     let more = report.survivors.len().saturating_sub(NAMED_SURVIVORS);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     format!(
@@ -130,7 +134,8 @@ mod tests {
     #[test]
     fn the_result_says_which_signal_after_how_long_and_who_is_left() {
         assert_eq!(result(&report(vec![])), "killed, SIGTERM after 2 s, nothing left");
-        let left = vec![Survivor { pid: 41, name: "sleep\u{1b}[0m".to_owned() }, Survivor { pid: 42, name: "sh".to_owned() }];
+        let left =
+            vec![Survivor { pid: 41, name: "sleep\u{1b}[0m".to_owned() }, Survivor { pid: 42, name: "sh".to_owned() }];
         assert_eq!(result(&report(left)), "2 processes survived SIGTERM after 2 s: 41 sleep, 42 sh");
     }
 }

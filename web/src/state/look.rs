@@ -144,10 +144,16 @@ pub fn ran_for(command: &CommandView, now: f64) -> f64 {
 pub fn explanation(command: &CommandView) -> Option<String> {
     let text = match &command.state {
         CommandState::Signaled { signal } => format!("It ended by {}; nobody here sent it.", signal_name(*signal)),
-        CommandState::TimedOut => format!("It reached its limit of {} and was ended.", words::duration(command.limit_seconds)),
+        CommandState::TimedOut => {
+            format!("It reached its limit of {} and was ended.", words::duration(command.limit_seconds))
+        }
         CommandState::FailedToStart { message } => format!("It did not start: {}", plain(message)),
         CommandState::Interrupted(why) => format!("Nobody can know how it ended: {}.", interruption(*why)),
-        _ => return command.out_of_memory.then(|| "A process of this sandbox ran out of memory while it ran.".to_owned()),
+        _ => {
+            return command
+                .out_of_memory
+                .then(|| "A process of this sandbox ran out of memory while it ran.".to_owned());
+        }
     };
     Some(text)
 }
@@ -155,8 +161,12 @@ pub fn explanation(command: &CommandView) -> Option<String> {
 fn interruption(why: Interruption) -> &'static str {
     match why {
         Interruption::SandboxDied { cause: DeathCause::Oom } => "this sandbox ran out of memory",
-        Interruption::SandboxDied { cause: DeathCause::Exit } => "the first process of this sandbox ended, and the sandbox with it",
-        Interruption::SandboxDied { cause: DeathCause::Unknown } => "this sandbox died, and the engine does not say why",
+        Interruption::SandboxDied { cause: DeathCause::Exit } => {
+            "the first process of this sandbox ended, and the sandbox with it"
+        }
+        Interruption::SandboxDied { cause: DeathCause::Unknown } => {
+            "this sandbox died, and the engine does not say why"
+        }
         Interruption::EngineLost => "the container engine stopped answering",
         Interruption::ServerRestarted => "the server was restarted while it ran",
         Interruption::SessionEnded => "its session ended while it ran",
@@ -236,7 +246,10 @@ mod tests {
     #[test]
     fn an_unknown_end_says_why_it_is_unknown() {
         let died = with(CommandState::Interrupted(Interruption::SandboxDied { cause: DeathCause::Oom }));
-        assert_eq!(explanation(&died).as_deref(), Some("Nobody can know how it ended: this sandbox ran out of memory."));
+        assert_eq!(
+            explanation(&died).as_deref(),
+            Some("Nobody can know how it ended: this sandbox ran out of memory.")
+        );
         assert_eq!(explanation(&with(CommandState::Exited { code: 2 })), None);
     }
 

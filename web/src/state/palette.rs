@@ -20,7 +20,8 @@ pub fn score(text: &str, typed: &str) -> Option<usize> {
 
 /// The best `limit` of them, in their own order where equal.
 pub fn find<T>(items: Vec<T>, typed: &str, limit: usize, text: impl Fn(&T) -> &str) -> Vec<T> {
-    let mut scored: Vec<(usize, T)> = items.into_iter().filter_map(|item| score(text(&item), typed).map(|score| (score, item))).collect();
+    let mut scored: Vec<(usize, T)> =
+        items.into_iter().filter_map(|item| score(text(&item), typed).map(|score| (score, item))).collect();
     scored.sort_by_key(|(score, _)| *score);
     scored.into_iter().take(limit).map(|(_, item)| item).collect()
 }

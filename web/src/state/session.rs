@@ -82,7 +82,9 @@ impl Session {
     pub fn command(&mut self, command: &CommandView) {
         let replaces = match &self.latest {
             None => true,
-            Some(latest) if latest.command_id == command.command_id => !latest.state.is_final() || command.state.is_final(),
+            Some(latest) if latest.command_id == command.command_id => {
+                !latest.state.is_final() || command.state.is_final()
+            }
             // The newest running one, else the newest one.
             Some(latest) => match (latest.state.is_final(), command.state.is_final()) {
                 (true, false) => true,
@@ -127,7 +129,11 @@ impl Session {
         match (self.view.state, &self.latest) {
             (SessionState::Ended { .. }, _) => Group::Ended,
             (_, Some(command)) if look::survived(command) => Group::NeedsYou,
-            (_, Some(command)) if command.state == CommandState::Running && look::silence(command, now) >= QUIET_SECONDS => Group::Quiet,
+            (_, Some(command))
+                if command.state == CommandState::Running && look::silence(command, now) >= QUIET_SECONDS =>
+            {
+                Group::Quiet
+            }
             (_, Some(command)) if !command.state.is_final() => Group::Running,
             (SessionState::Starting | SessionState::Restarting, _) => Group::Running,
             _ => Group::Idle,

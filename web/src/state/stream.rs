@@ -154,7 +154,9 @@ impl Stream {
     pub fn status(&self, written: u64) -> String {
         match self.phase {
             Phase::Opening => "opening".to_owned(),
-            Phase::Live if written > self.parsed + ACK_BYTES => format!("catching up, {} behind", words::bytes(written - self.parsed)),
+            Phase::Live if written > self.parsed + ACK_BYTES => {
+                format!("catching up, {} behind", words::bytes(written - self.parsed))
+            }
             Phase::Live => "live".to_owned(),
             Phase::Away => "waiting for the connection".to_owned(),
             Phase::Ended { complete: true } => "complete".to_owned(),

@@ -17,7 +17,11 @@ pub fn short_duration_ms(milliseconds: u64) -> String {
         0..100 => format!("{milliseconds} ms"),
         100..10_000 => {
             let tenths = (milliseconds + 50) / 100;
-            if tenths.is_multiple_of(10) { format!("{} s", tenths / 10) } else { format!("{}.{} s", tenths / 10, tenths % 10) }
+            if tenths.is_multiple_of(10) {
+                format!("{} s", tenths / 10)
+            } else {
+                format!("{}.{} s", tenths / 10, tenths % 10)
+            }
         }
         _ => duration(milliseconds as f64 / 1000.0),
     }
@@ -93,7 +97,8 @@ mod tests {
 
     #[test]
     fn durations_have_units_and_do_not_jump_in_width() {
-        let said: Vec<String> = [-3.0, 0.9, 59.9, 60.0, 192.0, 7500.0, 277_200.0, f64::NAN].into_iter().map(duration).collect();
+        let said: Vec<String> =
+            [-3.0, 0.9, 59.9, 60.0, 192.0, 7500.0, 277_200.0, f64::NAN].into_iter().map(duration).collect();
         assert_eq!(said, ["0 s", "0 s", "59 s", "1m 00s", "3m 12s", "2h 05m", "3d 5h", "0 s"]);
     }
 
@@ -105,7 +110,8 @@ mod tests {
 
     #[test]
     fn amounts_of_bytes_keep_at_most_three_digits() {
-        let said: Vec<String> = [0, 999, 1000, 18_400, 999_499, 999_600, 2_100_000, 64_000_000].into_iter().map(bytes).collect();
+        let said: Vec<String> =
+            [0, 999, 1000, 18_400, 999_499, 999_600, 2_100_000, 64_000_000].into_iter().map(bytes).collect();
         assert_eq!(said, ["0 B", "999 B", "1 KB", "18 KB", "999 KB", "1 MB", "2.1 MB", "64 MB"]);
         assert_eq!(memory(256 << 20), "256 MiB");
         assert_eq!(memory(2 << 30), "2 GiB");
@@ -114,7 +120,10 @@ mod tests {
 
     #[test]
     fn the_past_is_said_roughly() {
-        assert_eq!([2.0, 40.0, 200.0, 8000.0, 90_000.0].map(ago), ["just now", "40 s ago", "3m ago", "2h ago", "1d ago"]);
+        assert_eq!(
+            [2.0, 40.0, 200.0, 8000.0, 90_000.0].map(ago),
+            ["just now", "40 s ago", "3m ago", "2h ago", "1d ago"]
+        );
     }
 
     #[test]

@@ -51,7 +51,9 @@ impl World {
         let mut found: Vec<&Session> = self
             .sessions
             .values()
-            .filter(|session| !session.ended() && group.is_none_or(|group| session.group(now) == group) && session.matches(text))
+            .filter(|session| {
+                !session.ended() && group.is_none_or(|group| session.group(now) == group) && session.matches(text)
+            })
             .collect();
         found.sort_by(|a, b| a.order(b, now));
         found.into_iter().map(|session| session.view.session_id.clone()).collect()
@@ -106,7 +108,8 @@ impl World {
     }
 
     fn page(&mut self, session: &SessionId, list: CommandList, take: fn(&mut Book, CommandList)) -> Vec<Part> {
-        let mut parts: Vec<Part> = list.commands.iter().map(|command| Part::Command(command.command_id.clone())).collect();
+        let mut parts: Vec<Part> =
+            list.commands.iter().map(|command| Part::Command(command.command_id.clone())).collect();
         take(self.books.entry(session.clone()).or_default(), list);
         parts.push(Part::Commands(session.clone()));
         parts
@@ -185,7 +188,9 @@ impl World {
             Event::Progress { session_id, command_id, output_bytes, last_output_at, last_line } => {
                 let mut parts = Vec::new();
                 let session = self.sessions.get_mut(&session_id);
-                if session.is_some_and(|session| session.progress(&command_id, output_bytes, last_output_at, &last_line)) {
+                if session
+                    .is_some_and(|session| session.progress(&command_id, output_bytes, last_output_at, &last_line))
+                {
                     parts.push(Part::Session(session_id.clone()));
                 }
                 let book = self.books.get_mut(&session_id);

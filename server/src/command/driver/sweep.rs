@@ -32,5 +32,7 @@ pub async fn sweep(runtime: &Runtime, container: &str, command_id: &str) -> Resu
         }
         Err("the sweep did not answer".to_owned())
     };
-    tokio::time::timeout(DEADLINE, work).await.unwrap_or_else(|_| Err(format!("the sweep took longer than {DEADLINE:?}")))
+    tokio::time::timeout(DEADLINE, work)
+        .await
+        .unwrap_or_else(|_| Err(format!("the sweep took longer than {DEADLINE:?}")))
 }

@@ -138,7 +138,11 @@ impl Terminal {
         set(&options, "cursorStyle", "bar");
         set(&options, "disableStdin", true);
         set(&options, "drawBoldTextInBrightColors", false);
-        set(&options, "fontFamily", "ui-monospace, 'SF Mono', 'Cascadia Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace");
+        set(
+            &options,
+            "fontFamily",
+            "ui-monospace, 'SF Mono', 'Cascadia Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace",
+        );
         set(&options, "fontSize", 13);
         set(&options, "lineHeight", 1.2);
         set(&options, "linkHandler", link_handler);
@@ -162,7 +166,8 @@ impl Terminal {
                 fit.fit();
             }
         });
-        let observer = ResizeObserver::new(resize.as_ref().unchecked_ref()).expect("every browser that runs wasm has it");
+        let observer =
+            ResizeObserver::new(resize.as_ref().unchecked_ref()).expect("every browser that runs wasm has it");
         observer.observe(parent);
 
         let moved = Closure::<dyn Fn()>::new(moved);
@@ -300,27 +305,42 @@ fn touch_scrolling(parent: &HtmlElement, terminal: Xterm) -> Vec<EventListener> 
 /// The terminal's colours; its background is `--terminal` of the style sheet.
 pub fn palette(dark: bool) -> Object {
     const NAMES: [&str; 16] = [
-        "black", "red", "green", "yellow", "blue", "magenta", "cyan", "white", "brightBlack", "brightRed", "brightGreen",
-        "brightYellow", "brightBlue", "brightMagenta", "brightCyan", "brightWhite",
+        "black",
+        "red",
+        "green",
+        "yellow",
+        "blue",
+        "magenta",
+        "cyan",
+        "white",
+        "brightBlack",
+        "brightRed",
+        "brightGreen",
+        "brightYellow",
+        "brightBlue",
+        "brightMagenta",
+        "brightCyan",
+        "brightWhite",
     ];
     const DARK: [&str; 16] = [
-        "#3b444f", "#f28b82", "#8fce9b", "#e5c07b", "#82b1ff", "#cf9fee", "#79cdd6", "#d5dbe3", "#8b96a5", "#ff9e94", "#a5e0b0",
-        "#f2d18f", "#9dc3ff", "#dcb4f6", "#94dfe7", "#f4f7fa",
+        "#3b444f", "#f28b82", "#8fce9b", "#e5c07b", "#82b1ff", "#cf9fee", "#79cdd6", "#d5dbe3", "#8b96a5", "#ff9e94",
+        "#a5e0b0", "#f2d18f", "#9dc3ff", "#dcb4f6", "#94dfe7", "#f4f7fa",
     ];
     const LIGHT: [&str; 16] = [
-        "#23282e", "#b3261e", "#1d6f3a", "#7a5600", "#1b5cb8", "#7b3aa8", "#0f6a75", "#5d656e", "#59616a", "#c4352b", "#217a42",
-        "#855f00", "#2166c9", "#8a45ba", "#147682", "#3c444c",
+        "#23282e", "#b3261e", "#1d6f3a", "#7a5600", "#1b5cb8", "#7b3aa8", "#0f6a75", "#5d656e", "#59616a", "#c4352b",
+        "#217a42", "#855f00", "#2166c9", "#8a45ba", "#147682", "#3c444c",
     ];
     let theme = Object::new();
     for (name, colour) in NAMES.iter().zip(if dark { DARK } else { LIGHT }) {
         set(&theme, name, colour);
     }
-    let [background, foreground, selection, slider] = if dark {
-        ["#0b0e12", "#d5dbe3", "#2f4a63", "#8b96a5"]
-    } else {
-        ["#fffefb", "#23282e", "#cfe3f3", "#8a8578"]
-    };
-    for (name, opacity) in [("scrollbarSliderBackground", "40"), ("scrollbarSliderHoverBackground", "70"), ("scrollbarSliderActiveBackground", "90")] {
+    let [background, foreground, selection, slider] =
+        if dark { ["#0b0e12", "#d5dbe3", "#2f4a63", "#8b96a5"] } else { ["#fffefb", "#23282e", "#cfe3f3", "#8a8578"] };
+    for (name, opacity) in [
+        ("scrollbarSliderBackground", "40"),
+        ("scrollbarSliderHoverBackground", "70"),
+        ("scrollbarSliderActiveBackground", "90"),
+    ] {
         set(&theme, name, format!("{slider}{opacity}"));
     }
     set(&theme, "background", background);

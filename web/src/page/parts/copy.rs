@@ -22,7 +22,10 @@ pub fn Copy(#[prop(into)] text: Signal<String>, #[prop(into)] what: String) -> i
             let done = browser::copy(&text).await;
             // The row may be gone by now.
             if said.try_set(Some(done)).is_none() {
-                Timeout::new(SAID_MS, move || { said.try_set(None); }).forget();
+                Timeout::new(SAID_MS, move || {
+                    said.try_set(None);
+                })
+                .forget();
             }
         });
     };

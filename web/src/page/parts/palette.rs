@@ -57,7 +57,10 @@ fn items(path: &str) -> Vec<Item> {
     store.peek(|world| {
         for id in world.list(now, None, "") {
             let Some(other) = world.session(&id) else { continue };
-            let command = other.latest.as_ref().map_or(String::new(), |command| visible::shortened(&command.command, COMMAND_CHARACTERS));
+            let command = other
+                .latest
+                .as_ref()
+                .map_or(String::new(), |command| visible::shortened(&command.command, COMMAND_CHARACTERS));
             items.push(Item {
                 look: Some(other.look(now)),
                 text: plain(&other.view.name),

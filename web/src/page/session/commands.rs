@@ -19,7 +19,8 @@ pub fn Commands() -> impl IntoView {
     let session = here.session();
     let held = RwSignal::new(false);
     let wanted = Memo::new(move |_| {
-        let restarts = session.with(|session| session.as_ref().map(|session| session.view.restarts.clone()).unwrap_or_default());
+        let restarts =
+            session.with(|session| session.as_ref().map(|session| session.view.restarts.clone()).unwrap_or_default());
         store.with_book(&here.id(), |book| book.time_line(&restarts)).unwrap_or_default()
     });
     // Held: new ones wait above, so that nothing moves under the pointer.
@@ -47,7 +48,8 @@ pub fn Commands() -> impl IntoView {
             busy.try_set(false);
         });
     };
-    let total = Memo::new(move |_| session.with(|session| session.as_ref().map_or(0, |session| session.view.commands_total)));
+    let total =
+        Memo::new(move |_| session.with(|session| session.as_ref().map_or(0, |session| session.view.commands_total)));
     view! {
         <section class="commands" aria-label="Commands">
             <h2>"Commands"<span class="count figures">{move || words::thousands(total.get().max(wanted.with(|all| all.iter().filter(|entry| matches!(entry, Entry::Command(_))).count() as u64)))}</span></h2>

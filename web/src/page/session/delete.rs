@@ -40,9 +40,17 @@ fn Question(open: RwSignal<bool>) -> impl IntoView {
                 running.take(NAMED).map(|command| visible::shortened(&command.command, CHARACTERS)).collect::<Vec<_>>()
             })
             .unwrap_or_default();
-        let count = session.with(|session| session.as_ref().map_or(0, |session| session.view.commands_running)).max(named.len() as u64);
+        let count = session
+            .with(|session| session.as_ref().map_or(0, |session| session.view.commands_running))
+            .max(named.len() as u64);
         let more = if count > named.len() as u64 { ", …" } else { "" };
-        (count > 0).then(|| format!("{}: {}{more}", words::count(count, "running command is killed", "running commands are killed"), named.join(", ")))
+        (count > 0).then(|| {
+            format!(
+                "{}: {}{more}",
+                words::count(count, "running command is killed", "running commands are killed"),
+                named.join(", ")
+            )
+        })
     };
     let total = move || session.with(|session| session.as_ref().map_or(0, |session| session.view.commands_total));
     let said = name.clone();

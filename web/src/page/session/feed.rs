@@ -217,7 +217,8 @@ impl Watcher for FeedWatcher {
     fn retry(&self) -> bool {
         let again = self.0.stream.borrow_mut().retry();
         if !again {
-            *self.0.problem.borrow_mut() = Some("The output came out of order several times. Reload the page to try again.".to_owned());
+            *self.0.problem.borrow_mut() =
+                Some("The output came out of order several times. Reload the page to try again.".to_owned());
         }
         self.0.show();
         again

@@ -11,9 +11,9 @@ use super::here::Here;
 use super::shown_name;
 use crate::page::app::use_account;
 use crate::page::clock::use_clock;
+use crate::page::interop::browser;
 use crate::page::parts::icons::{Icon, Name};
 use crate::page::parts::state::State;
-use crate::page::interop::browser;
 use crate::state::session::{Session, may_act};
 
 fn control(session: &Session) -> String {
@@ -29,13 +29,22 @@ fn control(session: &Session) -> String {
 pub fn Header() -> impl IntoView {
     let here = Here::here();
     let (clock, account, session) = (use_clock(), use_account(), here.session());
-    let read = move |what: fn(&Session) -> String| move || session.with(|session| session.as_ref().map(what).unwrap_or_default());
+    let read = move |what: fn(&Session) -> String| {
+        move || session.with(|session| session.as_ref().map(what).unwrap_or_default())
+    };
     let look = Memo::new(move |_| session.with(|session| session.as_ref().map(|session| session.look(clock.now()))));
-    let since = move || session.with(|session| session.as_ref().map(|session| format!("Since {}", browser::exact_time(session.view.control.since))));
-    let human = move || session.with(|session| session.as_ref().is_some_and(|session| session.view.control.holder.is_human()));
+    let since = move || {
+        session.with(|session| {
+            session.as_ref().map(|session| format!("Since {}", browser::exact_time(session.view.control.since)))
+        })
+    };
+    let human =
+        move || session.with(|session| session.as_ref().is_some_and(|session| session.view.control.holder.is_human()));
     let deleting = RwSignal::new(false);
     let may_delete = Memo::new(move |_| {
-        let ended = session.with(|session| session.as_ref().is_some_and(|session| matches!(session.view.state, SessionState::Ended { .. })));
+        let ended = session.with(|session| {
+            session.as_ref().is_some_and(|session| matches!(session.view.state, SessionState::Ended { .. }))
+        });
         !ended && account.me().is_some_and(|me| may_act(me.role))
     });
     view! {

@@ -65,7 +65,9 @@ impl Here {
         let choice = Memo::new(move |_| query.with(|query| Choice::from_address(query.get_str("command"))));
         let key = id.clone();
         let shown = Memo::new(move |_| {
-            store.with_book(&key, |book| choice.get().shown(book)).unwrap_or_else(|| choice.get().shown(&Book::default()))
+            store
+                .with_book(&key, |book| choice.get().shown(book))
+                .unwrap_or_else(|| choice.get().shown(&Book::default()))
         });
         let here = Self {
             id: StoredValue::new(id),
@@ -122,8 +124,6 @@ impl Here {
 
     /// Where the kill of a command is; kept while the page is open, whichever command is shown.
     pub fn kill_step(self, command: &CommandId) -> ArcRwSignal<KillStep> {
-        self.kills
-            .try_update_value(|kills| kills.entry(command.clone()).or_default().clone())
-            .unwrap_or_default()
+        self.kills.try_update_value(|kills| kills.entry(command.clone()).or_default().clone()).unwrap_or_default()
     }
 }

@@ -21,7 +21,9 @@ pub fn Info() -> impl IntoView {
     let fact = move |name: &'static str, what: fn(&Session) -> String| {
         view! { <div><dt>{name}</dt><dd>{move || session.with(|session| session.as_ref().map(what).unwrap_or_default())}</dd></div> }
     };
-    let at = move |what: fn(&Session) -> f64| Signal::derive(move || session.with(|session| session.as_ref().map_or(0.0, what)));
+    let at = move |what: fn(&Session) -> f64| {
+        Signal::derive(move || session.with(|session| session.as_ref().map_or(0.0, what)))
+    };
     let ends = move || {
         session.with(|session| {
             let session = session.as_ref()?;
@@ -32,9 +34,14 @@ pub fn Info() -> impl IntoView {
             })
         })
     };
-    let ends_exactly = move || session.with(|session| session.as_ref().and_then(|session| session.view.expires_at).map(browser::exact_time));
-    let restarts = Memo::new(move |_| session.with(|session| session.as_ref().map_or(0, |session| session.view.restarts.len())));
-    let metadata = Memo::new(move |_| session.with(|session| session.as_ref().map(|session| session.view.metadata.clone()).unwrap_or_default()));
+    let ends_exactly = move || {
+        session.with(|session| session.as_ref().and_then(|session| session.view.expires_at).map(browser::exact_time))
+    };
+    let restarts =
+        Memo::new(move |_| session.with(|session| session.as_ref().map_or(0, |session| session.view.restarts.len())));
+    let metadata = Memo::new(move |_| {
+        session.with(|session| session.as_ref().map(|session| session.view.metadata.clone()).unwrap_or_default())
+    });
     view! {
         <section class="info" aria-label="Info">
             <h2>"Info"</h2>

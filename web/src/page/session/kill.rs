@@ -24,7 +24,8 @@ pub fn Kill(command: Memo<Option<CommandView>>, id: CommandId) -> impl IntoView 
     let here = Here::here();
     let (store, clock, account) = (use_store(), use_clock(), use_account());
     let step = RwSignal::from(here.kill_step(&id));
-    let runs = Memo::new(move |_| command.with(|command| command.as_ref().is_some_and(|command| !command.state.is_final())));
+    let runs =
+        Memo::new(move |_| command.with(|command| command.as_ref().is_some_and(|command| !command.state.is_final())));
     let may = Memo::new(move |_| account.me().is_some_and(|me| may_act(me.role)));
     // Something alive after a kill: one may try again though the command has ended.
     let done = Memo::new(move |_| command.with(|command| command.as_ref().and_then(outcome)));

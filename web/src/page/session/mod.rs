@@ -89,14 +89,17 @@ fn Open(id: SessionId) -> impl IntoView {
     on_cleanup(move || store.close_commands(&closing));
 
     let session = here.session();
-    use_title(move || session.with(|session| session.as_ref().map(|session| session.view.name.clone()).unwrap_or_default()));
+    use_title(move || {
+        session.with(|session| session.as_ref().map(|session| session.view.name.clone()).unwrap_or_default())
+    });
     // What is known already is shown at once, while it is asked for again.
     let stage = Memo::new(move |_| match load.get() {
         Load::Yes | Load::Failed(_) if session.with(Option::is_some) => Load::Done,
         Load::Missing if session.with(|session| session.as_ref().is_some_and(Session::ended)) => Load::Done,
         other => other,
     });
-    move || match stage.get() {
+    move || {
+        match stage.get() {
         Load::Yes => view! { <main id="main" class="centre" aria-busy="true"><p class="muted appear-late">"Opening the session…"</p></main> }.into_any(),
         Load::Done => view! { <Desk /> }.into_any(),
         Load::Missing => view! { <Missing /> }.into_any(),
@@ -116,6 +119,7 @@ fn Open(id: SessionId) -> impl IntoView {
             }
             .into_any()
         }
+    }
     }
 }
 
@@ -143,7 +147,9 @@ fn Desk() -> impl IntoView {
             _ => None,
         })
     });
-    let restarting = Memo::new(move |_| session.with(|session| session.as_ref().is_some_and(|session| session.view.state == SessionState::Restarting)));
+    let restarting = Memo::new(move |_| {
+        session.with(|session| session.as_ref().is_some_and(|session| session.view.state == SessionState::Restarting))
+    });
     let tab = move |pane: Pane, icon: Name, text: &'static str| {
         view! {
             <button type="button" aria-pressed=move || (here.pane.get() == pane).to_string() class:chosen=move || here.pane.get() == pane

@@ -37,7 +37,9 @@ pub fn OutputPane() -> impl IntoView {
     let back = here.to_newest();
     let way_back = Memo::new(move |_| {
         store
-            .with_book(&here.id(), |book| here.choice.get().way_back(book).map(|newest| visible::shortened(&newest.command, WAY_BACK_CHARACTERS)))
+            .with_book(&here.id(), |book| {
+                here.choice.get().way_back(book).map(|newest| visible::shortened(&newest.command, WAY_BACK_CHARACTERS))
+            })
             .flatten()
     });
     let loaded = Memo::new(move |_| store.with_book(&here.id(), |_| ()).is_some());
@@ -156,9 +158,19 @@ fn Screen(
         }
         let (parsed, moved) = (Rc::downgrade(&feed), Rc::downgrade(&feed));
         let hear = Hear {
-            parsed: Box::new(move || { if let Some(feed) = parsed.upgrade() { feed.parsed(); } }),
-            moved: Box::new(move || { if let Some(feed) = moved.upgrade() { feed.moved(); } }),
-            link: Box::new(move |target| { link.try_set(Some(target).filter(|target| is_web(target))); }),
+            parsed: Box::new(move || {
+                if let Some(feed) = parsed.upgrade() {
+                    feed.parsed();
+                }
+            }),
+            moved: Box::new(move || {
+                if let Some(feed) = moved.upgrade() {
+                    feed.moved();
+                }
+            }),
+            link: Box::new(move |target| {
+                link.try_set(Some(target).filter(|target| is_web(target)));
+            }),
             leave: Box::new(leave_terminal),
         };
         feed.attach(Terminal::open(&element, dark, hear));
@@ -187,8 +199,12 @@ fn leave_terminal() {
     let row = document().query_selector("[data-row][aria-current]").ok().flatten();
     let row = row.and_then(|row| row.dyn_into::<web_sys::HtmlElement>().ok());
     match (row.filter(|row| row.offset_parent().is_some()), document().active_element()) {
-        (Some(row), _) => { let _ = row.focus(); }
-        (None, Some(element)) => { let _ = element.unchecked_into::<web_sys::HtmlElement>().blur(); }
+        (Some(row), _) => {
+            let _ = row.focus();
+        }
+        (None, Some(element)) => {
+            let _ = element.unchecked_into::<web_sys::HtmlElement>().blur();
+        }
         _ => {}
     }
 }
@@ -198,26 +214,39 @@ fn leave_terminal() {
 fn Head(command: Memo<Option<CommandView>>) -> impl IntoView {
     let clock = use_clock();
     let whole = RwSignal::new(false);
-    let text = Memo::new(move |_| command.with(|command| command.as_ref().map(|command| visible::visible(&command.command)).unwrap_or_default()));
+    let text = Memo::new(move |_| {
+        command.with(|command| command.as_ref().map(|command| visible::visible(&command.command)).unwrap_or_default())
+    });
     let long = Memo::new(move |_| text.with(|text| visible::is_long(text)));
-    let look = Memo::new(move |_| command.with(|command| command.as_ref().map(|command| look::command(command, clock.now()))));
+    let look =
+        Memo::new(move |_| command.with(|command| command.as_ref().map(|command| look::command(command, clock.now()))));
     let ran = Memo::new(move |_| {
         command.with(|command| {
             let command = command.as_ref()?;
             let ran = look::ran_for(command, clock.now());
-            Some(if command.state.is_final() { words::short_duration_ms((ran * 1000.0) as u64) } else { words::duration(ran) })
+            Some(if command.state.is_final() {
+                words::short_duration_ms((ran * 1000.0) as u64)
+            } else {
+                words::duration(ran)
+            })
         })
     });
     let facts = move || {
         command.with(|command| {
             command.as_ref().map(|command| {
-                let place = command.cwd.as_ref().map(|cwd| format!(" · in {}", visible::visible_line(cwd))).unwrap_or_default();
-                let pid = command.pid.filter(|_| !command.state.is_final()).map(|pid| format!(" · pid {pid}")).unwrap_or_default();
+                let place =
+                    command.cwd.as_ref().map(|cwd| format!(" · in {}", visible::visible_line(cwd))).unwrap_or_default();
+                let pid = command
+                    .pid
+                    .filter(|_| !command.state.is_final())
+                    .map(|pid| format!(" · pid {pid}"))
+                    .unwrap_or_default();
                 format!("{}{place}{pid}", plain(command.actor.name()))
             })
         })
     };
-    let started = Signal::derive(move || command.with(|command| command.as_ref().map_or(0.0, |command| command.created_at)));
+    let started =
+        Signal::derive(move || command.with(|command| command.as_ref().map_or(0.0, |command| command.created_at)));
     view! {
         <header class="command-head">
             <div class="what">
@@ -242,7 +271,8 @@ fn Head(command: Memo<Option<CommandView>>) -> impl IntoView {
 #[component]
 fn Status(command: Memo<Option<CommandView>>, #[prop(into)] shown: Signal<Shown>) -> impl IntoView {
     let clock = use_clock();
-    let written = Memo::new(move |_| command.with(|command| command.as_ref().map_or(0, |command| command.output_bytes)));
+    let written =
+        Memo::new(move |_| command.with(|command| command.as_ref().map_or(0, |command| command.output_bytes)));
     let first = Memo::new(move |_| shown.with(|shown| shown.stream.status(written.get())));
     let bytes = Memo::new(move |_| words::bytes(written.get().max(shown.with(|shown| shown.stream.offset()))));
     let silent = Memo::new(move |_| {
@@ -250,7 +280,8 @@ fn Status(command: Memo<Option<CommandView>>, #[prop(into)] shown: Signal<Shown>
             let command = command.as_ref()?;
             if !command.state.is_final() {
                 let silence = look::silence(command, clock.now());
-                return (silence >= look::IDLE_WORTH_SAYING_SECONDS).then(|| format!("no output for {}", words::duration(silence)));
+                return (silence >= look::IDLE_WORTH_SAYING_SECONDS)
+                    .then(|| format!("no output for {}", words::duration(silence)));
             }
             (!command.output_closed).then(|| "it ended; something it started keeps the output open".to_owned())
         })

@@ -22,26 +22,41 @@ pub fn CommandRow(id: CommandId) -> impl IntoView {
     let (store, clock) = (use_store(), use_clock());
     let key = id.clone();
     let command = Memo::new(move |_| store.command(&here.id(), &key));
-    let look = Memo::new(move |_| command.with(|command| command.as_ref().map(|command| look::command(command, clock.now()))));
+    let look =
+        Memo::new(move |_| command.with(|command| command.as_ref().map(|command| look::command(command, clock.now()))));
     let time = Memo::new(move |_| {
         command.with(|command| {
             let command = command.as_ref()?;
             let ran = look::ran_for(command, clock.now());
-            Some(if command.state.is_final() { format!("in {}", words::short_duration_ms((ran * 1000.0) as u64)) } else { words::duration(ran) })
+            Some(if command.state.is_final() {
+                format!("in {}", words::short_duration_ms((ran * 1000.0) as u64))
+            } else {
+                words::duration(ran)
+            })
         })
     });
-    let text = move || command.with(|command| command.as_ref().map(|command| visible::visible(command.command.trim())).unwrap_or_default());
-    let exact = move || command.with(|command| command.as_ref().map(|command| format!("Started {}", browser::exact_time(command.created_at))));
+    let text = move || {
+        command.with(|command| {
+            command.as_ref().map(|command| visible::visible(command.command.trim())).unwrap_or_default()
+        })
+    };
+    let exact = move || {
+        command.with(|command| {
+            command.as_ref().map(|command| format!("Started {}", browser::exact_time(command.created_at)))
+        })
+    };
     let by = move || {
         command.with(|command| {
             let session = here.session();
             let command = command.as_ref()?;
             // Only who is not the session's own agent is worth a word.
-            let other = session.with(|session| session.as_ref().is_some_and(|session| session.view.created_by != command.actor));
+            let other = session
+                .with(|session| session.as_ref().is_some_and(|session| session.view.created_by != command.actor));
             other.then(|| plain(command.actor.name()))
         })
     };
-    let state = move || command.with(|command| command.as_ref().map_or("unknown", |command| look::state_word(&command.state)));
+    let state =
+        move || command.with(|command| command.as_ref().map_or("unknown", |command| look::state_word(&command.state)));
     let shown = key_is_shown(here, id.clone());
     view! {
         <li>

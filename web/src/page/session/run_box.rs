@@ -69,7 +69,8 @@ fn Field() -> impl IntoView {
             busy.try_set(false);
         });
     };
-    let rows = move || text.with(|text| text.lines().count() + usize::from(text.ends_with('\n'))).clamp(1, 6).to_string();
+    let rows =
+        move || text.with(|text| text.lines().count() + usize::from(text.ends_with('\n'))).clamp(1, 6).to_string();
     view! {
         <form class="run-box" on:submit=move |event: ev::SubmitEvent| { event.prevent_default(); run(); }>
             <textarea rows=rows placeholder="run…" aria-label="Command to run; Enter runs it, Shift Enter makes a new line"

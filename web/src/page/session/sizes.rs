@@ -25,7 +25,8 @@ pub fn Handle(
     /// Widest.
     most: f64,
 ) -> impl IntoView {
-    let remembered = browser::remembered(variable).and_then(|width| width.parse::<f64>().ok()).filter(|width| width.is_finite());
+    let remembered =
+        browser::remembered(variable).and_then(|width| width.parse::<f64>().ok()).filter(|width| width.is_finite());
     let width = RwSignal::new(remembered.unwrap_or(first).clamp(least, most));
     Effect::new(move |_| browser::set_length(variable, width.get()));
     let set = move |pixels: f64| width.set(pixels.clamp(least, most));

@@ -73,9 +73,10 @@ pub fn SessionsPage() -> impl IntoView {
             </button>
         }
     };
-    let chips = Group::FILTERS.into_iter().enumerate().map(|(index, which)| {
-        chip(Some(which), which.name(), Signal::derive(move || counts.get()[index]))
-    });
+    let chips = Group::FILTERS
+        .into_iter()
+        .enumerate()
+        .map(|(index, which)| chip(Some(which), which.name(), Signal::derive(move || counts.get()[index])));
     let loading = move || store.loading.get();
     view! {
         <main id="main" class="sessions">

@@ -14,8 +14,14 @@ use crate::page::parts::modal::Modal;
 use crate::page::store::use_store;
 
 /// Memory sizes offered; the empty one is the profile's own.
-const MEMORY: [(&str, &str); 6] =
-    [("", "As the profile says"), ("256m", "256 MiB"), ("512m", "512 MiB"), ("1g", "1 GiB"), ("2g", "2 GiB"), ("4g", "4 GiB")];
+const MEMORY: [(&str, &str); 6] = [
+    ("", "As the profile says"),
+    ("256m", "256 MiB"),
+    ("512m", "512 MiB"),
+    ("1g", "1 GiB"),
+    ("2g", "2 GiB"),
+    ("4g", "4 GiB"),
+];
 
 /// The dialog.
 #[component]
@@ -38,7 +44,8 @@ fn Form(open: RwSignal<bool>) -> impl IntoView {
         if busy.get_untracked() {
             return;
         }
-        let text = |signal: RwSignal<String>| Some(signal.get_untracked().trim().to_owned()).filter(|text| !text.is_empty());
+        let text =
+            |signal: RwSignal<String>| Some(signal.get_untracked().trim().to_owned()).filter(|text| !text.is_empty());
         let wanted = CreateSession {
             name: text(name),
             profile: Some(profile.get_untracked()),

@@ -26,7 +26,9 @@ fn ended(session: &Session, now: f64) -> Option<Look> {
 /// The time on the right, and the exact one it stands for.
 fn time(session: &Session, now: f64) -> (String, f64) {
     match (session.group(now), &session.latest) {
-        (Group::Quiet, Some(command)) => (format!("no output for {}", words::duration(look::silence(command, now))), command.created_at),
+        (Group::Quiet, Some(command)) => {
+            (format!("no output for {}", words::duration(look::silence(command, now))), command.created_at)
+        }
         (Group::Running, Some(command)) if command.state == CommandState::Running => {
             (words::duration(look::ran_for(command, now)), command.created_at)
         }
@@ -37,15 +39,17 @@ fn time(session: &Session, now: f64) -> (String, f64) {
 /// The second line: what matters most of it.
 fn second(session: &Session) -> String {
     match &session.latest {
-        _ if !session.last_line.is_empty() && !session.latest.as_ref().is_some_and(look::survived) => session.last_line.clone(),
+        _ if !session.last_line.is_empty() && !session.latest.as_ref().is_some_and(look::survived) => {
+            session.last_line.clone()
+        }
         None => "no command yet".to_owned(),
-        Some(command) => kill::outcome(command)
-            .or_else(|| look::explanation(command))
-            .unwrap_or_else(|| match (command.output_bytes, command.state.is_final()) {
+        Some(command) => kill::outcome(command).or_else(|| look::explanation(command)).unwrap_or_else(|| {
+            match (command.output_bytes, command.state.is_final()) {
                 (0, false) => "no output yet".to_owned(),
                 (0, true) => "no output".to_owned(),
                 (bytes, _) => format!("{} of output", words::bytes(bytes)),
-            }),
+            }
+        }),
     }
 }
 
@@ -55,15 +59,22 @@ pub fn Row(id: SessionId) -> impl IntoView {
     let (store, clock) = (use_store(), use_clock());
     let key = id.clone();
     let session = Memo::new(move |_| store.with_session(&key, Clone::clone));
-    let read = move |what: fn(&Session) -> String| move || session.with(|session| session.as_ref().map(what).unwrap_or_default());
+    let read = move |what: fn(&Session) -> String| {
+        move || session.with(|session| session.as_ref().map(what).unwrap_or_default())
+    };
     let look = Memo::new(move |_| session.with(|session| session.as_ref().map(|session| session.look(clock.now()))));
     let ended = Memo::new(move |_| session.with(|session| session.as_ref().and_then(|session| ended(session, 0.0))));
     let time = Memo::new(move |_| session.with(|session| session.as_ref().map(|session| time(session, clock.now()))));
-    let last_line_is_output = move || session.with(|session| session.as_ref().is_some_and(|session| !session.last_line.is_empty()));
+    let last_line_is_output =
+        move || session.with(|session| session.as_ref().is_some_and(|session| !session.last_line.is_empty()));
     let name = read(|session| plain(&session.view.name));
     let agent = read(|session| plain(session.view.created_by.name()));
     let command = read(|session| {
-        session.latest.as_ref().map(|command| visible::shortened(&command.command, COMMAND_CHARACTERS)).unwrap_or_default()
+        session
+            .latest
+            .as_ref()
+            .map(|command| visible::shortened(&command.command, COMMAND_CHARACTERS))
+            .unwrap_or_default()
     });
     let gone = move || session.with(|session| session.as_ref().is_none_or(Session::ended));
     view! {
