@@ -29,8 +29,17 @@ const KILL_DEADLINE: Duration = Duration::from_secs(5);
 /// Looks in a row that must find nothing: a fork may be in progress during the first.
 const QUIET_LOOKS: u32 = 2;
 
+/// How a survivor is called that no look at the table catches.
+const UNSEEN: &str = "a process that keeps replacing itself";
+
 /// How long one attempt may take to stop everything that still forks. The owner's loop stands still meanwhile.
 const FREEZE_DEADLINE: Duration = Duration::from_millis(300);
+
+/// How long one attempt may take to end processes that replace each other faster than the table can be read, and how
+/// long it must have been quiet to be over. The owner's loop stands still meanwhile.
+const CHASE_DEADLINE: Duration = Duration::from_millis(50);
+/// See [`CHASE_DEADLINE`].
+const CHASE_QUIET: Duration = Duration::from_millis(2);
 
 /// Pauses between looks: short at first, for most commands end at once, then doubling. A look reads all of `/proc`.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -126,15 +135,16 @@ impl Kill {
         let now = Instant::now();
         let found = prey.find();
         let look = now.elapsed();
-        if found.processes.is_empty() && childless.unwrap_or(found.is_certain) {
+        if !found.processes.is_empty() {
+            self.quiet_looks = 0;
+        } else if childless.unwrap_or(found.is_certain) {
             self.quiet_looks += 1;
             if self.quiet_looks >= QUIET_LOOKS {
-                return Some(self.outcome(&found));
+                return Some(self.outcome(Vec::new()));
             }
             self.next_look = now + FIRST_PAUSE;
             return None;
         }
-        self.quiet_looks = 0;
         if self.killing_since.is_none() && now >= self.grace_ends {
             self.killing_since = Some(now);
             self.signalled.clear();
@@ -143,7 +153,7 @@ impl Kill {
         match self.killing_since {
             None => self.terminate(&found),
             Some(since) if now.duration_since(since) > KILL_DEADLINE => {
-                return Some(self.outcome(&found));
+                return Some(self.outcome(survivors(&found)));
             }
             Some(since) => self.kill(prey, found, since == now),
         }
@@ -183,13 +193,14 @@ impl Kill {
             self.signalled.extend(found.processes.iter().map(|process| process.identity()));
         }
         send_to_all(&found, signal::KILL);
+        chase(&prey.roots);
     }
 
-    fn outcome(&self, found: &Found) -> Outcome {
+    fn outcome(&self, survivors: Vec<Survivor>) -> Outcome {
         Outcome {
             signal: if self.killing_since.is_some() { signal::KILL } else { signal::TERM },
             took: self.began.elapsed(),
-            survivors: survivors(found),
+            survivors,
         }
     }
 }
@@ -205,6 +216,23 @@ fn freeze(prey: &Prey, mut found: Found) -> Found {
     found
 }
 
+/// Ends the children of the roots one by one as they appear. Whoever loses its parent becomes one, so a chain of
+/// processes, each of which starts the next and ends, has to pass through here.
+fn chase(roots: &[Pid]) {
+    let began = Instant::now();
+    let mut last_seen = began;
+    // Ids are not used again meanwhile: whoever ends stays in the table until we reap it.
+    let mut seen = HashSet::new();
+    while last_seen.elapsed() < CHASE_QUIET && began.elapsed() < CHASE_DEADLINE {
+        for pid in roots.iter().flat_map(|root| process::children(*root)) {
+            if seen.insert(pid) {
+                let _ = sys::send(pid, signal::KILL);
+                last_seen = Instant::now();
+            }
+        }
+    }
+}
+
 fn send_to_all(found: &Found, signal: i32) {
     for group in &found.groups {
         let _ = sys::send_to_group(*group, signal);
@@ -214,7 +242,11 @@ fn send_to_all(found: &Found, signal: i32) {
     }
 }
 
+/// Who is left when time is up. There is somebody even if this look found nobody: it was not quiet.
 fn survivors(found: &Found) -> Vec<Survivor> {
+    if found.processes.is_empty() {
+        return vec![Survivor { pid: 0, name: UNSEEN.to_owned() }];
+    }
     found
         .processes
         .iter()

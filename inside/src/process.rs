@@ -75,6 +75,12 @@ pub fn list() -> Vec<Process> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(read).collect()
 }
 
+/// The children of a process, without reading the whole table; empty where the kernel does not tell.
+pub fn children(pid: Pid) -> Vec<Pid> {
+    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    list.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
 /// Does the environment that this process was started with say that it belongs to a command? `mark` is `NAME=value`.
 pub fn is_marked(pid: Pid, mark: &[u8]) -> bool {
     let Ok(file) = File::open(format!("/proc/{pid}/environ")) else {

@@ -261,6 +261,14 @@ impl Helper {
             .collect()
     }
 
+    /// Has the command's own process a child that runs this program?
+    pub fn has_child_named(&self, name: &str) -> bool {
+        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid)).unwrap_or_default();
+        children
+            .split_whitespace()
+            .any(|pid| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim_end() == name))
+    }
+
     pub fn helper_pid(&self) -> i32 {
         self.process.id() as i32
     }

@@ -27,7 +27,7 @@ use crate::clock;
 use crate::error::DomainError;
 use crate::feed::Feed;
 use crate::runtime::{ContainerStatus, ExecSpec, ExecStream, Runtime, RuntimeError};
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
 mod helper_link;
 mod sweep;
@@ -528,17 +528,8 @@ impl Driver {
         view.state = state;
         view.kill = report;
         view.ended_at = Some(clock::now());
-        loop {
-            match self.shared.store.update_command(&view).await {
-                Ok(()) => break,
-                Err(error) => {
-                    tracing::warn!(%error, command = %self.command_id, "the end of a command could not be stored; trying again");
-                    self.unstored(error);
-                }
-            }
-            if !self.wait_for_retry().await {
-                return false;
-            }
+        if !self.store(&view).await {
+            return false;
         }
         self.kill = None;
         self.view.send_replace(view);
@@ -546,7 +537,7 @@ impl Driver {
         true
     }
 
-    fn unstored(&mut self, error: crate::store::StoreError) {
+    fn unstored(&mut self, error: StoreError) {
         let error = DomainError::from(error);
         if let Some(kill) = &mut self.kill {
             for waiting in kill.waiting.drain(..) {
@@ -566,14 +557,31 @@ impl Driver {
         let mut view = self.current();
         view.output_closed = true;
         view.output_complete = state.complete;
-        while let Err(error) = self.shared.store.update_command(&view).await {
-            tracing::warn!(%error, command = %self.command_id, "the end of the output could not be stored; trying again");
+        if self.store(&view).await {
+            self.view.send_replace(view);
+            self.announce();
+        }
+    }
+
+    /// Stores a view, for as long as it takes. `false`: the server stops first, or the store holds another end already,
+    /// which then is the one that counts.
+    async fn store(&mut self, view: &CommandView) -> bool {
+        loop {
+            match self.shared.store.update_command(view).await {
+                Ok(()) => return true,
+                Err(error @ StoreError::Corrupt(_)) => {
+                    tracing::error!(%error, command = %self.command_id, "the store refuses the end of a command");
+                    return false;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, command = %self.command_id, "the end of a command could not be stored; trying again");
+                    self.unstored(error);
+                }
+            }
             if !self.wait_for_retry().await {
-                return;
+                return false;
             }
         }
-        self.view.send_replace(view);
-        self.announce();
     }
 
     /// The view with what the log knows.

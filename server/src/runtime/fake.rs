@@ -52,7 +52,7 @@ const OUTPUT_QUEUE: usize = 8;
 /// Bytes of input that an exec holds.
 const INPUT_BUFFER: usize = 64 * 1024;
 /// How long tests' stand-in for a hung engine lets a caller wait: beyond every deadline of the domain.
-const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+const FOREVER: Duration = Duration::from_hours(365 * 24);
 /// SIGTERM and SIGKILL.
 const TERM: i32 = 15;
 const KILL: i32 = 9;
@@ -521,7 +521,9 @@ impl Helper {
             let place = self.output.clone();
             tokio::select! {
                 biased;
-                told = self.told(start, limit, Resistance::None) => return Some(Some(told?.obey(Resistance::None).await)),
+                told = self.told(start, limit, Resistance::None) => {
+                    return Some(Some(told?.obey(Resistance::None).await));
+                }
                 sent = place.send(Bytes::from(frame)) => sent.ok()?,
             }
             left -= piece;

@@ -124,7 +124,10 @@ impl Server {
             shutdown: self.shutdown.clone(),
             epoch: ids::random_characters(EPOCH),
         };
-        let served = crate::http::serve_http(listener, state, self.shutdown.clone()).await;
+        let served = tokio::select! {
+            served = crate::http::serve_http(listener, state, self.shutdown.clone()) => served,
+            never = prune_regularly(&self.access) => match never {},
+        };
         self.shutdown.cancel();
         self.stop().await;
         served.context("serving broke off")
@@ -138,6 +141,19 @@ impl Server {
         self.store.close().await;
         // The data directory's lock is given up last.
         drop(self.data);
+    }
+}
+
+/// Between two looks for links and sign-ins that are too old; they are refused long before they are deleted.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
+
+async fn prune_regularly(access: &Access) -> std::convert::Infallible {
+    let mut ticks = tokio::time::interval(PRUNE_INTERVAL);
+    loop {
+        ticks.tick().await;
+        if let Err(error) = access.prune().await {
+            tracing::warn!(%error, "old links and sign-ins could not be deleted; trying again");
+        }
     }
 }
 

@@ -98,8 +98,6 @@ async fn assert_feels_closed(session: &Session) {
         "timeout 10 python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 80), 3)' 2>/dev/null; echo $?";
     assert_ne!(session.sh(connect).await, "0\n");
     assert_ne!(session.sh("timeout 10 getent hosts example.com; echo $?").await, "0\n");
-    assert_eq!(session.sh("(echo x > /.glassbox/glassbox-inside) 2>/dev/null || echo refused").await, "refused\n");
-    assert_eq!(session.sh("rm -f /.glassbox/glassbox-inside 2>/dev/null || echo refused").await, "refused\n");
     assert_eq!(
         session.sh("ls /dev | grep -E '^(sd|vd|nvme|loop|kvm|mem|kmsg)' || true").await,
         "",
@@ -179,7 +177,7 @@ async fn an_open_sandbox_is_what_the_golden_file_says() {
     assert_eq!(session.sh("touch /x /usr/x && echo writable").await, "writable\n");
     // As installing packages does.
     assert_eq!(session.sh("touch f && chown 1000:1000 f && chmod 4755 f && stat -c '%u %a' f").await, "1000 4755\n");
-    for beyond in ["mount -t tmpfs none /mnt", "mknod /tmp/d b 8 0", "hostname other", "date -s 2001-01-01"] {
+    for beyond in ["mount -t tmpfs none /mnt", "mknod /tmp/d b 8 0; head -c 1 /tmp/d", "hostname other", "date -s 2001-01-01"] {
         assert_eq!(session.sh(&format!("{beyond} >/dev/null 2>&1 || echo refused")).await, "refused\n", "{beyond}");
     }
 }
@@ -204,6 +202,34 @@ async fn sizes_are_as_asked_for_and_nothing_else_can_be_asked_for() {
     for wish in ["runtime", "user", "network", "mounts", "privileged", "image"] {
         let refused = agent.post("/v1/sessions", &json!({"persistent": true, wish: "x"})).await.refusal();
         assert_eq!(refused.status, 422, "{wish}");
+    }
+}
+
+// Every sandbox of the machine runs the same helper. (gVisor has refused to write to it and emptied it all the same.)
+#[tokio::test]
+async fn the_helper_cannot_be_changed_from_inside_by_anyone_in_any_way() {
+    let (_server, agent) = TestServer::with_agent().await;
+    let bystander = agent.create_session(hardened()).await;
+    let helper = "/.glassbox/glassbox-inside";
+    let size = bystander.sh(&format!("stat -c %s {helper}")).await;
+    for profile in [hardened(), open()] {
+        let session = agent.create_session(profile).await;
+        for attempt in [
+            format!("(echo x > {helper})"),
+            format!("(echo x >> {helper})"),
+            format!("truncate -s 7 {helper}"),
+            format!("printf x | dd of={helper} conv=notrunc"),
+            format!("chmod 777 {helper}"),
+            format!("chown 1000 {helper}"),
+            format!("rm -f {helper}"),
+            format!("mv {helper} /.glassbox/other"),
+            format!("ln {helper} /.glassbox/other"),
+            "touch /.glassbox/other".to_owned(),
+            "mount -o remount,rw /.glassbox".to_owned(),
+        ] {
+            assert_eq!(session.sh(&format!("{attempt} 2>/dev/null || echo refused")).await, "refused\n", "{attempt}");
+            assert_eq!(bystander.sh(&format!("stat -c %s {helper}")).await, size, "after {attempt}");
+        }
     }
 }
 

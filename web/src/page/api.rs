@@ -81,14 +81,13 @@ async fn answer(response: Result<Response, gloo_net::Error>) -> Result<Response,
     }
     let status = response.status();
     let text = response.text().await.unwrap_or_default();
-    Err(match serde_json::from_str::<ErrorBody>(&text) {
-        Ok(body) => Failure { status, code: Some(body.code), detail: body.detail },
-        Err(_) => {
-            let detail = serde_json::from_str::<serde_json::Value>(&text).ok();
-            let detail = detail.and_then(|value| value.get("detail")?.as_str().map(str::to_owned));
-            Failure { status, code: None, detail: detail.unwrap_or_else(|| format!("The server answered {status}.")) }
-        }
-    })
+    if let Ok(body) = serde_json::from_str::<ErrorBody>(&text) {
+        return Err(Failure { status, code: Some(body.code), detail: body.detail });
+    }
+    // A code that this page does not know yet still comes with words.
+    let detail = serde_json::from_str::<serde_json::Value>(&text).ok();
+    let detail = detail.and_then(|value| value.get("detail")?.as_str().map(str::to_owned));
+    Err(Failure { status, code: None, detail: detail.unwrap_or_else(|| format!("The server answered {status}.")) })
 }
 
 async fn read<T: DeserializeOwned>(response: Response) -> Result<T, Failure> {
@@ -170,7 +169,7 @@ pub async fn kill(session: &SessionId, id: &CommandId, grace_seconds: f64) -> Re
 /// The end of a command's output as it is now, at most `bytes` of it.
 pub async fn tail(command: &CommandView, bytes: u64) -> Result<Vec<u8>, Failure> {
     let from = command.output_bytes.saturating_sub(bytes);
-    let path = format!("/v1/sessions/{}/commands/{}/output?from={from}", command.session_id, command.command_id);
+    let path = format!("/v1/sessions/{}/commands/{}/output?from={from}&max={bytes}", command.session_id, command.command_id);
     answer(Request::get(&path).send().await).await?.binary().await.map_err(|_| Failure::unreachable())
 }
 

@@ -19,7 +19,7 @@ use super::sessions::SessionsPage;
 use super::shortcuts::Wishes;
 use super::sign_in::SignIn;
 use super::store::Store;
-use super::tab::{self, Title};
+use super::tab::{self, Announcer, Title};
 use super::theme::Theme;
 
 /// What is known of who we are.
@@ -173,6 +173,7 @@ fn Inside() -> impl IntoView {
                 <Route path=path!("/sessions/:id") view=SessionPage />
             </Routes>
             <ToastList />
+            <Announcer />
             <Help />
             <Palette />
         </Router>

@@ -20,11 +20,32 @@ pub fn use_title(name: impl Fn() -> String + 'static) {
     on_cleanup(move || title.set(String::new()));
 }
 
+/// Live sessions by group, as in [`Group::FILTERS`].
+fn counts() -> Memo<[usize; 4]> {
+    let (store, clock) = (use_store(), use_clock());
+    Memo::new(move |_| store.counts(clock.now()))
+}
+
+/// Says once, to those who do not see it, that a session needs someone.
+#[component]
+pub fn Announcer() -> impl IntoView {
+    let counts = counts();
+    let needs = Memo::new(move |_| counts.get()[0]);
+    view! {
+        <p class="sr-only" role="alert">
+            {move || match needs.get() {
+                0 => String::new(),
+                1 => "One session needs you.".to_owned(),
+                more => format!("{more} sessions need you."),
+            }}
+        </p>
+    }
+}
+
 /// Keeps title and icon true.
 pub fn follow() {
-    let (store, clock) = (use_store(), use_clock());
     let title = expect_context::<Title>().0;
-    let counts = Memo::new(move |_| store.counts(clock.now()));
+    let counts = counts();
     Effect::new(move |_| {
         let [needs, running, quiet, _] = counts.get();
         let active = running + quiet;

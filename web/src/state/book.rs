@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use glassbox_shared::command::{CommandList, CommandView};
+use glassbox_shared::command::{CommandList, CommandState, CommandView};
 use glassbox_shared::id::CommandId;
 use glassbox_shared::session::RestartView;
 
@@ -24,11 +24,20 @@ pub enum Entry {
     Restart(usize),
 }
 
+/// How far a command is: starting, running, ended.
+pub fn stage(state: &CommandState) -> u8 {
+    match state {
+        CommandState::Starting => 0,
+        CommandState::Running => 1,
+        _ => 2,
+    }
+}
+
 /// What a new view of a known command changes.
 fn merge(known: &mut CommandView, mut new: CommandView) {
-    // An answer that was under way may be older than the event that overtook it. An end is never taken back, and
+    // An answer that was under way may be older than the event that overtook it. A command never goes back, and
     // output never shrinks.
-    if known.state.is_final() && !new.state.is_final() {
+    if stage(&new.state) < stage(&known.state) {
         return;
     }
     new.output_bytes = new.output_bytes.max(known.output_bytes);
@@ -122,7 +131,6 @@ impl Book {
 mod tests {
     use super::*;
     use crate::state::samples;
-    use glassbox_shared::command::CommandState;
 
     fn page(numbers: &[u64], next: Option<u64>) -> CommandList {
         CommandList { commands: numbers.iter().map(|number| samples::command(*number, "make")).collect(), next }
@@ -160,6 +168,16 @@ mod tests {
         let running = CommandView { state: CommandState::Running, output_bytes: 10, ..ended.clone() };
         assert!(!book.apply(running));
         assert_eq!(book.newest(), Some(&ended));
+    }
+
+    #[test]
+    fn a_command_that_runs_does_not_start_again_by_an_older_answer() {
+        let mut book = Book::default();
+        let mut command = samples::command(1, "make");
+        command.state = CommandState::Running;
+        book.apply(command.clone());
+        book.apply(CommandView { state: CommandState::Starting, ..command.clone() });
+        assert_eq!(book.newest(), Some(&command));
     }
 
     #[test]

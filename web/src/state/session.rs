@@ -6,6 +6,7 @@ use glassbox_shared::id::CommandId;
 use glassbox_shared::session::{SessionState, SessionView};
 use glassbox_shared::text::plain;
 
+use super::book::stage;
 use super::look::{self, Glyph, Look, QUIET_SECONDS, Tone, look};
 
 /// What the list knows of a session.
@@ -82,9 +83,7 @@ impl Session {
     pub fn command(&mut self, command: &CommandView) {
         let replaces = match &self.latest {
             None => true,
-            Some(latest) if latest.command_id == command.command_id => {
-                !latest.state.is_final() || command.state.is_final()
-            }
+            Some(latest) if latest.command_id == command.command_id => stage(&command.state) >= stage(&latest.state),
             // The newest running one, else the newest one.
             Some(latest) => match (latest.state.is_final(), command.state.is_final()) {
                 (true, false) => true,

@@ -1,5 +1,7 @@
 //! Command texts and names as they may be shown: everything that acts or hides is made visible.
 
+use std::fmt::Write;
+
 /// Control characters become their pictures (`␛`), characters that reorder or hide text become `⟨U+202E⟩`.
 /// New lines and tabs stay: the page shows them as such.
 pub fn visible(text: &str) -> String {
@@ -9,7 +11,10 @@ pub fn visible(text: &str) -> String {
             '\n' | '\t' => out.push(c),
             '\u{0}'..='\u{1f}' => out.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('␀')),
             '\u{7f}' => out.push('␡'),
-            c if hides(c) => out.push_str(&format!("⟨U+{:04X}⟩", u32::from(c))),
+            c if hides(c) => {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "⟨U+{:04X}⟩", u32::from(c));
+            }
             c => out.push(c),
         }
     }

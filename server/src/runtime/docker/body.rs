@@ -117,8 +117,20 @@ mod tests {
                     "ReadonlyRootfs": true,
                     "Tmpfs": {"/tmp": "rw,exec,nosuid,nodev,size=64m,mode=1777"},
                     "Mounts": [
-                        {"Type": "volume", "Source": "helper", "Target": "/.glassbox", "ReadOnly": true, "VolumeOptions": {"NoCopy": true}},
-                        {"Type": "volume", "Source": "glassbox-ws-example", "Target": "/workspace", "ReadOnly": false, "VolumeOptions": {"NoCopy": false}},
+                        {
+                            "Type": "volume",
+                            "Source": "helper",
+                            "Target": "/.glassbox",
+                            "ReadOnly": true,
+                            "VolumeOptions": {"NoCopy": true},
+                        },
+                        {
+                            "Type": "volume",
+                            "Source": "glassbox-ws-example",
+                            "Target": "/workspace",
+                            "ReadOnly": false,
+                            "VolumeOptions": {"NoCopy": false},
+                        },
                     ],
                     "CapDrop": ["ALL"],
                     "CapAdd": [],

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::runtime::RuntimeError;
 
 /// Longer than every deadline of ours: bollard's own (2 minutes) would otherwise cut in with an error of another kind.
-const CLIENT_TIMEOUT: Duration = Duration::from_secs(600);
+const CLIENT_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// Calls that make things, at once. Starting a gVisor sandbox costs about half a second of CPU: more of them at the
 /// same time only make each other (and everybody's commands) slower.
@@ -263,7 +263,8 @@ mod tests {
         assert!(matches!(says(409, "Conflict. The container name \"/x\" is already in use"), RuntimeError::Engine(_)));
         assert!(matches!(says(400, "Unknown runtime specified runsc"), RuntimeError::NoGvisor));
         assert!(matches!(says(400, "unknown or invalid runtime name: runsc"), RuntimeError::NoGvisor));
-        let missing = "failed to create shim task: OCI runtime create failed: unable to retrieve OCI runtime error: exec: \"runsc\": executable file not found in $PATH";
+        let missing = "failed to create shim task: OCI runtime create failed: unable to retrieve OCI runtime error: \
+            exec: \"runsc\": executable file not found in $PATH";
         assert!(matches!(says(400, missing), RuntimeError::NoGvisor));
         assert!(matches!(says(500, "no space left on device"), RuntimeError::Engine(_)));
     }

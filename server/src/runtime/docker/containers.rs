@@ -20,7 +20,7 @@ const START: Deadline = Deadline::make("starting a sandbox", 60);
 const REMOVE: Deadline = Deadline::remove("removing a sandbox", 30);
 
 /// Until a removal is given up. After a fork bomb the engine takes about 100 s.
-const REMOVED_WITHIN: Duration = Duration::from_secs(120);
+const REMOVED_WITHIN: Duration = Duration::from_mins(2);
 /// Between looks at what is being removed, at first and at most.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);

@@ -31,7 +31,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// After this time the stream is opened anew, and everybody looks again: a connection that died without a word (an
 /// engine on another machine) is noticed, and so is whatever else went past us.
-const RENEW_AFTER: Duration = Duration::from_secs(600);
+const RENEW_AFTER: Duration = Duration::from_mins(10);
 
 /// Seconds before our start from which events are asked for: clocks of two machines differ.
 const LOOK_BACK: u64 = 2;

@@ -182,18 +182,18 @@ mod tests {
         Connection { output: items.boxed(), life: life.clone() }
     }
 
-    fn stdout(text: &'static str) -> Result<LogOutput, Error> {
-        Ok(LogOutput::StdOut { message: Bytes::from_static(text.as_bytes()) })
+    fn stdout(text: &'static str) -> LogOutput {
+        LogOutput::StdOut { message: Bytes::from_static(text.as_bytes()) }
     }
 
     #[tokio::test]
     async fn only_stdout_is_passed_on_and_an_error_is_the_last_thing() {
         let items = vec![
-            stdout("one"),
+            Ok(stdout("one")),
             Ok(LogOutput::StdErr { message: Bytes::from_static(b"noise") }),
-            stdout("two"),
+            Ok(stdout("two")),
             Err(Error::RequestTimeoutError),
-            stdout("never"),
+            Ok(stdout("never")),
         ];
         let got: Vec<_> = stdout_only(from(iter(items), &CancellationToken::new())).collect().await;
         assert_eq!(got.len(), 3);
@@ -204,7 +204,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_exec_that_the_engine_could_not_start_is_an_error_and_not_output() {
-        let text = iter(vec![stdout("OCI runtime exec failed: no such file\r\n")]);
+        let text = iter(vec![Ok(stdout("OCI runtime exec failed: no such file\r\n"))]);
         let got: Vec<_> = stdout_only(from(text, &CancellationToken::new())).collect().await;
         assert!(matches!(got.as_slice(), [Err(RuntimeError::Engine(_))]));
     }
@@ -212,7 +212,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_death_ends_the_output_though_the_engine_keeps_the_connection() {
         let life = CancellationToken::new();
-        let items = iter(vec![stdout("before")]).chain(pending());
+        let items = iter(vec![Ok(stdout("before"))]).chain(pending());
         let mut output = stdout_only(from(items, &life));
         assert!(output.next().await.is_some());
         life.cancel();

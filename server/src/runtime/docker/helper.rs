@@ -4,6 +4,11 @@
 //! server's life, a throw-away sandbox looks inside: it takes over the binary that was put beside the place, unless the
 //! right one is there already, and checks the outcome. Servers that do this at the same time do not disturb each other:
 //! each brings a file of its own name, and the last step is a rename to the same content.
+//!
+//! Sandboxes do not mount that volume but a second one, which is a read-only bind of it. A read-only mount alone is not
+//! enough: under gVisor 2024-07 root in a sandbox is told "Read-only file system" when it opens a file there for
+//! writing, yet the truncation has already reached the host, and the helper of every sandbox would be empty. Through
+//! the second volume the host's own kernel refuses.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -16,7 +21,6 @@ use bollard::query_parameters::{
 };
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use glassbox_shared::helper::HELPER_PATH;
 use rand::Rng as _;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{OnceCell, Semaphore};
@@ -96,7 +100,17 @@ struct Binary {
     volume: String,
 }
 
-/// Owns the helper's volume.
+impl Binary {
+    /// The volume that sandboxes mount.
+    fn sealed(&self) -> String {
+        format!("{}{SEALED}", self.volume)
+    }
+}
+
+/// Ends the name of the volume that sandboxes mount.
+const SEALED: &str = "-sealed";
+
+/// Owns the helper's volumes.
 pub(super) struct Helper {
     path: PathBuf,
     binary: OnceCell<Binary>,
@@ -122,25 +136,30 @@ impl Helper {
     pub(super) async fn volume(&self, engine: &Engine, config: &DockerConfig) -> Result<String, RuntimeError> {
         let binary = self.binary.get_or_try_init(|| read(&self.path)).await?;
         if self.is_good(engine, binary).await? {
-            return Ok(binary.volume.clone());
+            return Ok(binary.sealed());
         }
         let _turn = self.turn.acquire().await.expect("our semaphore is never closed");
         // Whoever had the turn before may have done it.
         if !self.is_good(engine, binary).await? {
-            let made = make_volume(engine, config, binary).await?;
+            let (made, place) = make_volume(engine, config, binary).await?;
             fill(engine, config, binary).await?;
-            info!(volume = binary.volume, "the helper is in place");
+            seal(engine, config, binary, &made, &place).await?;
+            info!(volume = binary.sealed(), "the helper is in place");
             *self.lock() = Some(made);
             tidy(engine, config, &binary.volume).await;
         }
-        Ok(binary.volume.clone())
+        Ok(binary.sealed())
     }
 
     async fn is_good(&self, engine: &Engine, binary: &Binary) -> Result<bool, RuntimeError> {
         let Some(verified) = self.lock().clone() else { return Ok(false) };
-        let found =
-            if_there(engine.call(LOOK, |docker| async move { docker.inspect_volume(&binary.volume).await }).await)?;
-        Ok(found.is_some_and(|volume| volume.labels.get(MADE) == Some(&verified)))
+        for name in [&binary.volume, &binary.sealed()] {
+            let found = if_there(engine.call(LOOK, |docker| async move { docker.inspect_volume(name).await }).await)?;
+            if found.is_none_or(|volume| volume.labels.get(MADE) != Some(&verified)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<String>> {
@@ -163,25 +182,69 @@ async fn read(path: &Path) -> Result<Binary, RuntimeError> {
     Ok(Binary { bytes, checksum, volume })
 }
 
-/// Makes the volume, or finds it; says which one it is.
-async fn make_volume(engine: &Engine, config: &DockerConfig, binary: &Binary) -> Result<String, RuntimeError> {
-    let request = VolumeCreateRequest {
-        name: Some(binary.volume.clone()),
+fn request(config: &DockerConfig, name: String, made: String) -> VolumeCreateRequest {
+    VolumeCreateRequest {
+        name: Some(name),
         labels: Some(HashMap::from([
             (labels::INSTANCE.to_owned(), config.instance.clone()),
             (labels::KIND.to_owned(), "helper".to_owned()),
-            (MADE.to_owned(), format!("{:016x}", rand::rng().random::<u64>())),
+            (MADE.to_owned(), made),
         ])),
         ..Default::default()
-    };
+    }
+}
+
+fn not_ours(name: &str) -> RuntimeError {
+    RuntimeError::NoHelper(format!("there is a volume {name} that is not ours; remove it (`docker volume rm {name}`)"))
+}
+
+/// Makes the volume, or finds it; says which one it is, and where the engine keeps it.
+async fn make_volume(
+    engine: &Engine,
+    config: &DockerConfig,
+    binary: &Binary,
+) -> Result<(String, String), RuntimeError> {
+    let request = request(config, binary.volume.clone(), format!("{:016x}", rand::rng().random::<u64>()));
     let mut volume = engine.call(MAKE, |docker| async move { docker.create_volume(request).await }).await?;
     // Without it, it was not made here: an engine makes a volume when a container names one that is not there.
-    volume.labels.remove(MADE).ok_or_else(|| {
-        RuntimeError::NoHelper(format!(
-            "there is a volume {} that is not ours; remove it (`docker volume rm`)",
-            binary.volume
-        ))
-    })
+    let made = volume.labels.remove(MADE).ok_or_else(|| not_ours(&binary.volume))?;
+    Ok((made, volume.mountpoint))
+}
+
+/// Makes the volume that sandboxes mount, or finds it: a read-only bind of the filled one. One of an earlier filling is
+/// replaced; where a sandbox still uses that, the engine refuses, and says so.
+async fn seal(
+    engine: &Engine,
+    config: &DockerConfig,
+    binary: &Binary,
+    made: &str,
+    place: &str,
+) -> Result<(), RuntimeError> {
+    let name = &binary.sealed();
+    let options = HashMap::from([("type", "none"), ("o", "bind,ro"), ("device", place)]);
+    let options: HashMap<String, String> =
+        options.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let found = if_there(engine.call(LOOK, |docker| async move { docker.inspect_volume(name).await }).await)?;
+    if let Some(found) = found {
+        let is_ours = found.labels.get(labels::KIND).is_some_and(|kind| kind == "helper");
+        if !is_ours {
+            return Err(not_ours(name));
+        }
+        if found.labels.get(MADE).map(String::as_str) == Some(made) && found.options == options {
+            return Ok(());
+        }
+        engine
+            .call(TIDY, |docker| async move { docker.remove_volume(name, None::<RemoveVolumeOptions>).await })
+            .await?;
+    }
+    let request = VolumeCreateRequest {
+        driver: Some("local".to_owned()),
+        driver_opts: Some(options.clone()),
+        ..request(config, name.clone(), made.to_owned())
+    };
+    let volume = engine.call(MAKE, |docker| async move { docker.create_volume(request).await }).await?;
+    // Two servers may do this at once: the engine then gives the second one what the first one made.
+    if volume.options == options { Ok(()) } else { Err(not_ours(name)) }
 }
 
 /// Puts the binary into the volume, unless it is there, and verifies it.
@@ -287,7 +350,8 @@ fn archive(name: &str, content: &[u8]) -> Bytes {
     Bytes::from(archive)
 }
 
-/// Removes this instance's helpers of other versions. Those in use refuse, and stay.
+/// Removes this instance's helpers of other versions. Those in use refuse, and stay: of each pair the one that sandboxes
+/// mount goes first, because the engine does not know that it stands on the other.
 async fn tidy(engine: &Engine, config: &DockerConfig, keep: &str) {
     let ours = vec![format!("{}={}", labels::INSTANCE, config.instance), format!("{}=helper", labels::KIND)];
     let filters = HashMap::from([("label", ours)]);
@@ -295,17 +359,27 @@ async fn tidy(engine: &Engine, config: &DockerConfig, keep: &str) {
     let Ok(found) = engine.call(TIDY, |docker| async move { docker.list_volumes(Some(options)).await }).await else {
         return;
     };
-    for volume in found.volumes.unwrap_or_default().into_iter().filter(|volume| volume.name != keep) {
-        let name = volume.name.as_str();
-        let removed = engine
-            .call(TIDY, |docker| async move { docker.remove_volume(name, None::<RemoveVolumeOptions>).await })
-            .await;
-        debug!(name, removed = removed.is_ok(), "a helper of another version");
+    for volume in found.volumes.unwrap_or_default() {
+        let base = volume.name.strip_suffix(SEALED).unwrap_or(&volume.name);
+        if base == keep {
+            continue;
+        }
+        for name in [&format!("{base}{SEALED}"), base] {
+            let removed = engine
+                .call(TIDY, |docker| async move { docker.remove_volume(name, None::<RemoveVolumeOptions>).await })
+                .await;
+            debug!(name, removed = removed.is_ok(), "a helper of another version");
+            if if_there(removed).is_err() {
+                break;
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use glassbox_shared::helper::HELPER_PATH;
+
     use super::*;
 
     #[test]

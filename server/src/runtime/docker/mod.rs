@@ -55,7 +55,7 @@ const REMOVE_VOLUME: Deadline = Deadline::remove("removing a workspace", 60);
 const LIST: Deadline = Deadline::ask("listing what is ours", 30);
 
 /// A volume is in use for as long as its container's removal takes.
-const VOLUME_REMOVED_WITHIN: Duration = Duration::from_secs(120);
+const VOLUME_REMOVED_WITHIN: Duration = Duration::from_mins(2);
 /// Between tries.
 const VOLUME_PAUSE: Duration = Duration::from_millis(500);
 

@@ -207,10 +207,10 @@ impl Inner {
             }
             FromServer::Watching { stream, offset } => self.stream(stream, |watcher| watcher.opened(offset)),
             FromServer::Gap { stream, from, to, reason } => {
-                self.stream(stream, |watcher| watcher.gap(from, to, reason))
+                self.stream(stream, |watcher| watcher.gap(from, to, reason));
             }
             FromServer::StreamEnd { stream, offset, complete } => {
-                self.stream(stream, |watcher| watcher.end(offset, complete))
+                self.stream(stream, |watcher| watcher.end(offset, complete));
             }
             FromServer::StreamError { stream, code, detail } => self.stream(stream, |watcher| {
                 watcher.failed(Some(code), &detail);

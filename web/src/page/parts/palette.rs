@@ -18,6 +18,7 @@ use crate::page::store::use_store;
 use crate::page::theme::{Choice, use_theme};
 use crate::state::keys::Wish;
 use crate::state::look::{self, Glyph, Look, Tone, look};
+use crate::state::session::may_act;
 use crate::state::{palette, visible};
 
 /// Results shown at a time.
@@ -85,7 +86,9 @@ fn items(path: &str) -> Vec<Item> {
         items.push(action("Facts about this session", "f", Act::Wish(Wish::Facts)));
     }
     items.push(action("All sessions", "page", Act::Go("/".to_owned())));
-    items.push(action("New session", "dialog", Act::Go("/?new=1".to_owned())));
+    if use_account().me().is_some_and(|me| may_act(me.role)) {
+        items.push(action("New session", "dialog", Act::Go("/?new=1".to_owned())));
+    }
     items.push(action("Keys", "?", Act::Wish(Wish::Help)));
     for choice in Choice::ALL {
         items.push(action(&format!("Theme: {}", choice.word()), "colours", Act::Theme(choice)));

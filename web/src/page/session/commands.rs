@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 
-use super::here::Here;
+use super::here::use_here;
 use super::row::{CommandRow, RestartCard};
 use super::run_box::RunBox;
 use crate::page::api;
@@ -14,7 +14,7 @@ use crate::state::words;
 /// The column.
 #[component]
 pub fn Commands() -> impl IntoView {
-    let here = Here::here();
+    let here = use_here();
     let (store, live) = (use_store(), use_live());
     let session = here.session();
     let held = RwSignal::new(false);

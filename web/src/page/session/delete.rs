@@ -5,7 +5,7 @@ use leptos::task::spawn_local;
 use leptos_router::NavigateOptions;
 use leptos_router::hooks::use_navigate;
 
-use super::here::Here;
+use super::here::use_here;
 use super::shown_name;
 use crate::page::api;
 use crate::page::parts::modal::Modal;
@@ -26,7 +26,7 @@ pub fn Delete(open: RwSignal<bool>) -> impl IntoView {
 
 #[component]
 fn Question(open: RwSignal<bool>) -> impl IntoView {
-    let here = Here::here();
+    let here = use_here();
     let (store, toasts) = (use_store(), use_toasts());
     let session = here.session();
     let busy = RwSignal::new(false);

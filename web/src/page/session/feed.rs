@@ -110,24 +110,27 @@ impl Feed {
     pub fn parsed(self: &Rc<Self>) {
         let Some(offset) = self.written.borrow_mut().pop_front() else { return };
         let due = self.stream.borrow_mut().parsed(offset);
-        match due {
-            Some(offset) => self.tell(offset),
-            None => {
-                let mut timer = self.acknowledge.borrow_mut();
-                if timer.is_none() {
-                    let weak = Rc::downgrade(self);
-                    *timer = Some(Timeout::new(ACK_MS, move || {
-                        let Some(feed) = weak.upgrade() else { return };
-                        feed.acknowledge.take();
-                        let due = feed.stream.borrow_mut().due();
-                        if let Some(offset) = due {
-                            feed.tell(offset);
-                        }
-                    }));
-                }
-            }
+        if let Some(offset) = due {
+            self.tell(offset);
+        } else {
+            self.tell_soon();
         }
         self.show_soon();
+    }
+
+    fn tell_soon(self: &Rc<Self>) {
+        let mut timer = self.acknowledge.borrow_mut();
+        if timer.is_none() {
+            let weak = Rc::downgrade(self);
+            *timer = Some(Timeout::new(ACK_MS, move || {
+                let Some(feed) = weak.upgrade() else { return };
+                feed.acknowledge.take();
+                let due = feed.stream.borrow_mut().due();
+                if let Some(offset) = due {
+                    feed.tell(offset);
+                }
+            }));
+        }
     }
 
     fn tell(&self, offset: u64) {

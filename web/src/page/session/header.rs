@@ -7,7 +7,7 @@ use glassbox_shared::session::SessionState;
 use glassbox_shared::text::plain;
 
 use super::delete::Delete;
-use super::here::Here;
+use super::here::use_here;
 use super::shown_name;
 use crate::page::app::use_account;
 use crate::page::clock::use_clock;
@@ -27,7 +27,7 @@ fn control(session: &Session) -> String {
 /// The head.
 #[component]
 pub fn Header() -> impl IntoView {
-    let here = Here::here();
+    let here = use_here();
     let (clock, account, session) = (use_clock(), use_account(), here.session());
     let read = move |what: fn(&Session) -> String| {
         move || session.with(|session| session.as_ref().map(what).unwrap_or_default())

@@ -85,11 +85,6 @@ impl Here {
         here
     }
 
-    /// From the context.
-    pub fn here() -> Self {
-        expect_context::<Self>()
-    }
-
     /// The session's id.
     pub fn id(self) -> SessionId {
         self.id.get_value()
@@ -126,4 +121,9 @@ impl Here {
     pub fn kill_step(self, command: &CommandId) -> ArcRwSignal<KillStep> {
         self.kills.try_update_value(|kills| kills.entry(command.clone()).or_default().clone()).unwrap_or_default()
     }
+}
+
+/// The session whose page is open.
+pub fn use_here() -> Here {
+    expect_context::<Here>()
 }

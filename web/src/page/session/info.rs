@@ -4,7 +4,7 @@ use leptos::prelude::*;
 
 use glassbox_shared::text::plain;
 
-use super::here::Here;
+use super::here::use_here;
 use super::row::RestartCard;
 use crate::page::clock::use_clock;
 use crate::page::interop::browser;
@@ -16,7 +16,7 @@ use crate::state::words;
 /// The column.
 #[component]
 pub fn Info() -> impl IntoView {
-    let here = Here::here();
+    let here = use_here();
     let (clock, session) = (use_clock(), here.session());
     let fact = move |name: &'static str, what: fn(&Session) -> String| {
         view! { <div><dt>{name}</dt><dd>{move || session.with(|session| session.as_ref().map(what).unwrap_or_default())}</dd></div> }

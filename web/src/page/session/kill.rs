@@ -6,7 +6,7 @@ use leptos::task::spawn_local;
 use glassbox_shared::command::{CommandView, signal_name};
 use glassbox_shared::id::CommandId;
 
-use super::here::Here;
+use super::here::use_here;
 use crate::page::api;
 use crate::page::app::use_account;
 use crate::page::clock::use_clock;
@@ -21,7 +21,7 @@ use crate::state::words;
 /// The control, in the line under the output.
 #[component]
 pub fn Kill(command: Memo<Option<CommandView>>, id: CommandId) -> impl IntoView {
-    let here = Here::here();
+    let here = use_here();
     let (store, clock, account) = (use_store(), use_clock(), use_account());
     let step = RwSignal::from(here.kill_step(&id));
     let runs =

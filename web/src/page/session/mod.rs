@@ -29,7 +29,7 @@ use crate::state::look;
 use crate::state::session::Session;
 use commands::Commands;
 use header::Header;
-use here::{Here, Pane};
+use here::{Here, Pane, use_here};
 use info::Info;
 use output::OutputPane;
 use sizes::Handle;
@@ -139,7 +139,7 @@ fn Missing() -> impl IntoView {
 
 #[component]
 fn Desk() -> impl IntoView {
-    let here = Here::here();
+    let here = use_here();
     let session = here.session();
     let ended = Memo::new(move |_| {
         session.with(|session| match session.as_ref().map(|session| session.view.state) {

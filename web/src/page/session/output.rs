@@ -11,7 +11,7 @@ use glassbox_shared::live::WatchFrom;
 use glassbox_shared::text::plain;
 
 use super::feed::{Feed, FeedWatcher, Shown};
-use super::here::Here;
+use super::here::use_here;
 use super::kill::Kill;
 use crate::page::api;
 use crate::page::clock::use_clock;
@@ -32,7 +32,7 @@ const WAY_BACK_CHARACTERS: usize = 60;
 /// The middle column.
 #[component]
 pub fn OutputPane() -> impl IntoView {
-    let here = Here::here();
+    let here = use_here();
     let store = use_store();
     let back = here.to_newest();
     let way_back = Memo::new(move |_| {
@@ -69,7 +69,7 @@ pub fn OutputPane() -> impl IntoView {
 
 #[component]
 fn Output(id: CommandId) -> impl IntoView {
-    let here = Here::here();
+    let here = use_here();
     let (store, live) = (use_store(), use_live());
     let key = StoredValue::new(id.clone());
     let command = Memo::new(move |_| store.command(&here.id(), &key.get_value()));
@@ -143,7 +143,7 @@ fn Screen(
     link: RwSignal<Option<String>>,
     feed: StoredValue<Option<Rc<Feed>>, LocalStorage>,
 ) -> impl IntoView {
-    let here = Here::here();
+    let here = use_here();
     let (live, theme) = (use_live(), use_theme());
     let node = NodeRef::<Div>::new();
     shown.set(Shown::default());

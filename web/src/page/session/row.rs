@@ -5,7 +5,7 @@ use leptos::prelude::*;
 use glassbox_shared::id::CommandId;
 use glassbox_shared::text::plain;
 
-use super::here::{Here, Pane};
+use super::here::{Here, Pane, use_here};
 use crate::page::clock::use_clock;
 use crate::page::interop::browser;
 use crate::page::parts::icons::StateIcon;
@@ -18,7 +18,7 @@ use crate::state::{visible, words};
 /// A command: its text in two lines, its state, its time.
 #[component]
 pub fn CommandRow(id: CommandId) -> impl IntoView {
-    let here = Here::here();
+    let here = use_here();
     let (store, clock) = (use_store(), use_clock());
     let key = id.clone();
     let command = Memo::new(move |_| store.command(&here.id(), &key));
@@ -81,7 +81,7 @@ fn key_is_shown(here: Here, id: CommandId) -> Memo<bool> {
 /// The sandbox died and was made anew: why, what is kept, what is lost.
 #[component]
 pub fn RestartCard(index: usize) -> impl IntoView {
-    let session = Here::here().session();
+    let session = use_here().session();
     let restart = Memo::new(move |_| session.with(|session| session.as_ref()?.view.restarts.get(index).cloned()));
     move || {
         restart.get().map(|restart| {

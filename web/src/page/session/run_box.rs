@@ -7,7 +7,7 @@ use leptos::task::spawn_local;
 use glassbox_shared::command::RunCommand;
 use glassbox_shared::session::SessionState;
 
-use super::here::Here;
+use super::here::use_here;
 use crate::page::api;
 use crate::page::app::use_account;
 use crate::page::store::use_store;
@@ -16,7 +16,7 @@ use crate::state::session::may_run;
 /// Under the commands.
 #[component]
 pub fn RunBox() -> impl IntoView {
-    let here = Here::here();
+    let here = use_here();
     let (account, session) = (use_account(), here.session());
     let allowed = Memo::new(move |_| {
         let role = account.me()?.role;
@@ -38,7 +38,7 @@ pub fn RunBox() -> impl IntoView {
 
 #[component]
 fn Field() -> impl IntoView {
-    let here = Here::here();
+    let here = use_here();
     let store = use_store();
     let text = RwSignal::new(String::new());
     let busy = RwSignal::new(false);

@@ -1,0 +1,141 @@
+// How the pages look, and that everybody can use them: screenshots, axe, small screens. Light and dark.
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+
+import { NOT_SIGNED_IN } from './support/glass.mjs';
+import { DESKTOP, house } from './support/house.mjs';
+import { SCREENSHOTS } from './support/paths.mjs';
+import { until } from './support/wait.mjs';
+
+const check = house();
+
+const WIDTHS = { 1440: 900, 768: 1024, 390: 844 };
+const THEMES = ['light', 'dark'];
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** Fails with one line for each violation. */
+async function assertAccessible(glass, where) {
+  // By the debugger, not as a script of the page: its content policy would refuse that.
+  if (!(await glass.page.evaluate(() => Boolean(window.axe)))) await glass.page.evaluate(axe);
+  const violations = await glass.page.evaluate(async () => {
+    const { violations } = await window.axe.run(document, { resultTypes: ['violations'] });
+    return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map((node) => `${node.html.slice(0, 160)} (${node.any.map(({ message }) => message).join('; ').slice(0, 160)})`).join(' | ')}`);
+  });
+  assert.deepEqual(violations, [], where);
+}
+
+/** Takes it in all sizes and both themes, looking for violations and for things cut off on the way. */
+async function look(glass, name, { widths = Object.keys(WIDTHS) } = {}) {
+  mkdirSync(SCREENSHOTS, { recursive: true });
+  const problems = [];
+  for (const theme of THEMES) {
+    await glass.page.emulateMedia({ colorScheme: theme });
+    for (const width of widths) {
+      await glass.page.setViewportSize({ width: Number(width), height: WIDTHS[width] });
+      await glass.page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+      await glass.page.screenshot({ path: join(SCREENSHOTS, `${name}-${width}-${theme}.png`) });
+      await glass.fitsSideways().catch((error) => problems.push(error.message));
+      if (width !== '768') await assertAccessible(glass, `${name}, ${width} px, ${theme}`).catch((error) => problems.push(error.message));
+    }
+  }
+  await glass.page.setViewportSize(DESKTOP);
+  await glass.page.emulateMedia({ colorScheme: 'light' });
+  assert.equal(problems.join('\n'), '');
+}
+
+check('the sign-in page', async ({ tab }) => {
+  const someone = await tab();
+  someone.expect(NOT_SIGNED_IN);
+  await someone.open('/');
+  await someone.at('sign-in-key').waitFor();
+  await look(someone, 'sign-in');
+});
+
+check('the list of sessions while it is empty', async ({ server, person }) => {
+  const ann = await person({ key: server.keys.empty });
+  await ann.openSessions();
+  await ann.at('empty').waitFor();
+  await look(ann, 'sessions-empty');
+});
+
+/** What one may see on a working day. */
+async function someWork(agent) {
+  const names = ['payments-fix', 'docs-site', 'etl-backfill', 'flaky-tests'];
+  const [payments, docs, etl, flaky] = await Promise.all(names.map((name) => agent.makeSession(name, { metadata: { branch: 'main' } })));
+  const ended = async (session, command) => agent.end(await agent.run(session, command));
+  await Promise.all([
+    ended(payments, 'ls -la /'),
+    ended(docs, 'mkdir -p src && echo "built 1,204 modules"'),
+    ended(flaky, `python3 -c 'raise SystemExit("2 failed, 118 passed")'`),
+  ]);
+  await ended(payments, 'make: no such thing here || true; exit 2');
+  const colours = String.raw`for i in 30 31 32 33 34 35 36 37 90 91 92 93 94 95 96 97; do printf '\033[%dmcolour %d\033[0m  ' $i $i; done; printf '\n\033[1;32m✓\033[0m 118 passed, \033[1;31m2 failed\033[0m in 3.2 s\n'`;
+  const tests = await agent.run(payments, `for i in $(seq 1 60); do echo "tests/test_pay.py::test_case_$i PASSED"; done; ${colours}; exec sleep 1000`);
+  const loading = await agent.run(etl, 'printf "loading 42 %%"; exec sleep 1000');
+  return { payments, tests, loading };
+}
+
+check('the list of sessions, the session page, its question and its dialogs', async ({ agent, person }) => {
+  const { payments, tests, loading } = await someWork(agent);
+  const ann = await person();
+  await ann.openSessions();
+  await until('the list is full', async () => (await ann.at('session-row').count()) === 4);
+  await look(ann, 'sessions');
+  await ann.at('account').click();
+  await look(ann, 'account-menu', { widths: ['1440'] });
+  await ann.page.keyboard.press('Escape');
+  await ann.at('new-session').click();
+  await look(ann, 'new-session', { widths: ['1440', '390'] });
+  await ann.page.keyboard.press('Escape');
+  await ann.page.keyboard.press('Control+k');
+  await ann.at('palette-input').waitFor();
+  await look(ann, 'palette', { widths: ['1440', '390'] });
+  await ann.page.keyboard.press('Escape');
+  await ann.page.keyboard.press('?');
+  await ann.page.locator('dialog[open]').waitFor();
+  await look(ann, 'help', { widths: ['1440', '390'] });
+  await ann.page.keyboard.press('Escape');
+
+  await ann.openSession(payments);
+  await ann.writes(/118 passed/);
+  await look(ann, 'session');
+  await ann.at('kill').click();
+  await look(ann, 'kill-question', { widths: ['1440', '390'] });
+  await ann.at('kill-confirm').click();
+  await ann.commandIs(tests, 'killed');
+  await ann.shows('kill-result', /nothing left/);
+  await look(ann, 'killed', { widths: ['1440', '390'] });
+  await ann.at('delete-session').click();
+  await ann.at('delete-confirm').waitFor();
+  await look(ann, 'delete-session', { widths: ['1440', '390'] });
+  await agent.kill(loading);
+});
+
+check('a phone: one column, a bar at the bottom, and a kill by thumb', async ({ agent, person }) => {
+  const session = await agent.makeSession('on the phone');
+  const command = await agent.run(session, 'echo hello from the sandbox; exec sleep 1000');
+  const ann = await person({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  await ann.openSession(session);
+  const bar = ann.page.getByRole('navigation', { name: 'Parts of the session' });
+  const parts = { Commands: ann.command(command), Output: ann.at('output'), Info: ann.page.getByRole('heading', { name: 'Limits' }) };
+  for (const [name, shown] of Object.entries(parts)) {
+    await bar.getByRole('button', { name }).tap();
+    await shown.waitFor();
+    for (const [other, hidden] of Object.entries(parts)) {
+      if (other !== name) assert.equal(await hidden.isVisible(), false, `${other} is hidden behind ${name}`);
+    }
+    await ann.fitsSideways();
+    await ann.page.screenshot({ path: join(SCREENSHOTS, `phone-${name.toLowerCase()}.png`) });
+  }
+  await bar.getByRole('button', { name: 'Commands' }).tap();
+  await ann.command(command).tap();
+  await ann.writes(/^hello from the sandbox$/);
+  const small = await ann.page.locator('button:visible, a:visible').evaluateAll((all) => all.filter((one) => one.getBoundingClientRect().height < 43.5).map((one) => `${one.textContent.trim() || one.ariaLabel} (${Math.round(one.getBoundingClientRect().height)} px)`));
+  await ann.at('kill').tap();
+  await ann.at('kill-confirm').tap();
+  await ann.commandIs(command, 'killed');
+  await ann.shows('kill-result', /nothing left · by Ann$/);
+  assert.deepEqual(small, [], 'everything to touch is 44 px high');
+});
