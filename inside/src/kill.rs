@@ -225,7 +225,7 @@ fn chase(roots: &[Pid]) {
     let mut seen = HashSet::new();
     while last_seen.elapsed() < CHASE_QUIET && began.elapsed() < CHASE_DEADLINE {
         for pid in roots.iter().flat_map(|root| process::children(*root)) {
-            if seen.insert(pid) {
+            if !roots.contains(&pid) && seen.insert(pid) {
                 let _ = sys::send(pid, signal::KILL);
                 last_seen = Instant::now();
             }

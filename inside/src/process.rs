@@ -6,6 +6,7 @@
 use std::fs::{self, File};
 use std::io::Read;
 
+use glassbox_shared::helper::MARK;
 use glassbox_shared::id::CommandId;
 use glassbox_shared::text;
 
@@ -83,13 +84,22 @@ pub fn children(pid: Pid) -> Vec<Pid> {
 
 /// Does the environment that this process was started with say that it belongs to a command? `mark` is `NAME=value`.
 pub fn is_marked(pid: Pid, mark: &[u8]) -> bool {
+    has_variable(pid, |variable| variable == mark)
+}
+
+/// Does it say that this process belongs to any command?
+pub fn is_anyones(pid: Pid) -> bool {
+    has_variable(pid, |variable| variable.strip_prefix(MARK.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
+}
+
+fn has_variable(pid: Pid, is_it: impl Fn(&[u8]) -> bool) -> bool {
     let Ok(file) = File::open(format!("/proc/{pid}/environ")) else {
         return false;
     };
     let mut environment = Vec::new();
     // What was read before an error is searched all the same.
     let _ = file.take(LONGEST_ENVIRONMENT).read_to_end(&mut environment);
-    environment.split(|byte| *byte == 0).any(|variable| variable == mark)
+    environment.split(|byte| *byte == 0).any(is_it)
 }
 
 /// Is this the helper of that command? Anyone can call itself so; it is then ended with the command.

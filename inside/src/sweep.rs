@@ -91,7 +91,7 @@ fn end_everything(command: &CommandId) -> Vec<Survivor> {
         return survivors;
     }
     if helpers.is_empty() {
-        return survivors;
+        return strays();
     }
     for pid in &helpers {
         let _ = sys::send(*pid, signal::KILL);
@@ -103,6 +103,25 @@ fn end_everything(command: &CommandId) -> Vec<Survivor> {
     survivors.extend(helpers.map(|pid| Survivor { pid, name: process::name(pid) }));
     survivors.truncate(MAX_SURVIVORS);
     survivors
+}
+
+/// A command that ended its own helper has handed the helper's orphans to the sandbox's init, and one that also cleared
+/// its environment has left nothing that tells whose they are. They may be another command's, so they are named and not
+/// ended. Only where PID 1 is the engine's init, as in every sandbox.
+fn strays() -> Vec<Survivor> {
+    const INIT: Pid = 1;
+    if process::name(INIT) != "docker-init" {
+        return Vec::new();
+    }
+    let table = process::list();
+    let orphans = || table.iter().filter(|process| process.parent == INIT && !process.is_zombie);
+    // The sandbox's own main process is older than every command.
+    let main = orphans().map(|process| process.started).min();
+    orphans()
+        .filter(|process| Some(process.started) != main && !process::is_anyones(process.pid))
+        .map(|process| Survivor { pid: process.pid, name: process::name(process.pid) })
+        .take(MAX_SURVIVORS)
+        .collect()
 }
 
 fn helpers_of(command: &CommandId) -> Vec<Pid> {

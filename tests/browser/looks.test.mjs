@@ -15,34 +15,41 @@ const WIDTHS = { 1440: 900, 768: 1024, 390: 844 };
 const THEMES = ['light', 'dark'];
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** Fails with one line for each violation. */
-async function assertAccessible(glass, where) {
+/** One line for each violation. */
+async function violations(glass) {
   // By the debugger, not as a script of the page: its content policy would refuse that.
   if (!(await glass.page.evaluate(() => Boolean(window.axe)))) await glass.page.evaluate(axe);
-  const violations = await glass.page.evaluate(async () => {
+  return glass.page.evaluate(async () => {
     const { violations } = await window.axe.run(document, { resultTypes: ['violations'] });
-    return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map((node) => `${node.html.slice(0, 160)} (${node.any.map(({ message }) => message).join('; ').slice(0, 160)})`).join(' | ')}`);
+    const shown = ({ html, any, all, none }) => `${html.slice(0, 200)} (${[...any, ...all, ...none].map(({ message }) => message).join('; ').slice(0, 240)})`;
+    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(shown).join(' | ')}`);
   });
-  assert.deepEqual(violations, [], where);
 }
 
-/** Takes it in all sizes and both themes, looking for violations and for things cut off on the way. */
-async function look(glass, name, { widths = Object.keys(WIDTHS) } = {}) {
+/** Takes it in these sizes and both themes, looking for violations and for things cut off on the way. */
+async function look(glass, name, widths = Object.keys(WIDTHS)) {
   mkdirSync(SCREENSHOTS, { recursive: true });
   const problems = [];
   for (const theme of THEMES) {
     await glass.page.emulateMedia({ colorScheme: theme });
     for (const width of widths) {
+      const where = `${name}-${width}-${theme}`;
       await glass.page.setViewportSize({ width: Number(width), height: WIDTHS[width] });
       await glass.page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
-      await glass.page.screenshot({ path: join(SCREENSHOTS, `${name}-${width}-${theme}.png`) });
+      await glass.page.screenshot({ path: join(SCREENSHOTS, `${where}.png`) });
       await glass.fitsSideways().catch((error) => problems.push(error.message));
-      if (width !== '768') await assertAccessible(glass, `${name}, ${width} px, ${theme}`).catch((error) => problems.push(error.message));
+      // Colours differ between themes, and what there is between sizes.
+      if (width === '1440' || (width === '390' && theme === 'light')) problems.push(...(await violations(glass)).map((one) => `${where}: ${one}`));
     }
   }
   await glass.page.setViewportSize(DESKTOP);
   await glass.page.emulateMedia({ colorScheme: 'light' });
-  assert.equal(problems.join('\n'), '');
+  return problems;
+}
+
+/** All at once, so that one run shows everything that is wrong. */
+function assertNone(problems) {
+  if (problems.length > 0) throw new Error(problems.join('\n'));
 }
 
 check('the sign-in page', async ({ tab }) => {
@@ -50,14 +57,14 @@ check('the sign-in page', async ({ tab }) => {
   someone.expect(NOT_SIGNED_IN);
   await someone.open('/');
   await someone.at('sign-in-key').waitFor();
-  await look(someone, 'sign-in');
+  assertNone(await look(someone, 'sign-in'));
 });
 
 check('the list of sessions while it is empty', async ({ server, person }) => {
   const ann = await person({ key: server.keys.empty });
   await ann.openSessions();
   await ann.at('empty').waitFor();
-  await look(ann, 'sessions-empty');
+  assertNone(await look(ann, 'sessions-empty'));
 });
 
 /** What one may see on a working day. */
@@ -78,39 +85,41 @@ async function someWork(agent) {
 }
 
 check('the list of sessions, the session page, its question and its dialogs', async ({ agent, person }) => {
+  const problems = [];
   const { payments, tests, loading } = await someWork(agent);
   const ann = await person();
   await ann.openSessions();
   await until('the list is full', async () => (await ann.at('session-row').count()) === 4);
-  await look(ann, 'sessions');
+  problems.push(...(await look(ann, 'sessions')));
   await ann.at('account').click();
-  await look(ann, 'account-menu', { widths: ['1440'] });
+  problems.push(...(await look(ann, 'account-menu', ['1440'])));
   await ann.page.keyboard.press('Escape');
   await ann.at('new-session').click();
-  await look(ann, 'new-session', { widths: ['1440', '390'] });
+  problems.push(...(await look(ann, 'new-session', ['1440', '390'])));
   await ann.page.keyboard.press('Escape');
   await ann.page.keyboard.press('Control+k');
   await ann.at('palette-input').waitFor();
-  await look(ann, 'palette', { widths: ['1440', '390'] });
+  problems.push(...(await look(ann, 'palette', ['1440', '390'])));
   await ann.page.keyboard.press('Escape');
   await ann.page.keyboard.press('?');
   await ann.page.locator('dialog[open]').waitFor();
-  await look(ann, 'help', { widths: ['1440', '390'] });
+  problems.push(...(await look(ann, 'help', ['1440', '390'])));
   await ann.page.keyboard.press('Escape');
 
   await ann.openSession(payments);
   await ann.writes(/118 passed/);
-  await look(ann, 'session');
+  problems.push(...(await look(ann, 'session')));
   await ann.at('kill').click();
-  await look(ann, 'kill-question', { widths: ['1440', '390'] });
+  problems.push(...(await look(ann, 'kill-question', ['1440', '390'])));
   await ann.at('kill-confirm').click();
   await ann.commandIs(tests, 'killed');
   await ann.shows('kill-result', /nothing left/);
-  await look(ann, 'killed', { widths: ['1440', '390'] });
+  problems.push(...(await look(ann, 'killed', ['1440', '390'])));
   await ann.at('delete-session').click();
   await ann.at('delete-confirm').waitFor();
-  await look(ann, 'delete-session', { widths: ['1440', '390'] });
+  problems.push(...(await look(ann, 'delete-session', ['1440', '390'])));
   await agent.kill(loading);
+  assertNone(problems);
 });
 
 check('a phone: one column, a bar at the bottom, and a kill by thumb', async ({ agent, person }) => {
@@ -132,7 +141,10 @@ check('a phone: one column, a bar at the bottom, and a kill by thumb', async ({ 
   await bar.getByRole('button', { name: 'Commands' }).tap();
   await ann.command(command).tap();
   await ann.writes(/^hello from the sandbox$/);
-  const small = await ann.page.locator('button:visible, a:visible').evaluateAll((all) => all.filter((one) => one.getBoundingClientRect().height < 43.5).map((one) => `${one.textContent.trim() || one.ariaLabel} (${Math.round(one.getBoundingClientRect().height)} px)`));
+  const small = await ann.page.locator('button:visible, a:visible').evaluateAll((all) => all
+    // The way to skip to the content is above the page until the keyboard reaches it.
+    .filter((one) => one.getBoundingClientRect().bottom > 0 && one.getBoundingClientRect().height < 43.5)
+    .map((one) => `${one.textContent.trim() || one.ariaLabel} (${Math.round(one.getBoundingClientRect().height)} px)`));
   await ann.at('kill').tap();
   await ann.at('kill-confirm').tap();
   await ann.commandIs(command, 'killed');

@@ -33,8 +33,8 @@ check('a command appears by itself, streams while it runs, and shows its exit co
   assert.equal(await ann.at('kill').count(), 0, 'what has ended cannot be killed');
 });
 
-check('the time of a running command ticks, and the page says for how long nothing was written', async ({ agent, person }) => {
-  const session = await agent.makeSession('silent');
+check('the time of a running command ticks, and the page says for how long nothing was written', async ({ agent, person, session: shared }) => {
+  const session = await shared();
   const command = await agent.run(session, 'echo started; exec sleep 1000');
   const ann = await person();
   await ann.openSession(session);
@@ -47,8 +47,8 @@ check('the time of a running command ticks, and the page says for how long nothi
   await until('so does the silence', async () => seconds((await ann.text('status')).replace(/.*no output for/, '')) > silent);
 });
 
-check('a kill is asked for in place, can be taken back, and its result is true: by whom, how, what is left', async ({ agent, person }) => {
-  const session = await agent.makeSession('to be killed');
+check('a kill is asked for in place, can be taken back, and its result is true: by whom, how, what is left', async ({ agent, person, session: shared }) => {
+  const session = await shared();
   const command = await agent.run(session, 'echo working; sleep 4711 & sleep 4711');
   const ann = await person({ name: 'Ann' });
   await ann.openSession(session);
@@ -73,8 +73,8 @@ check('a kill is asked for in place, can be taken back, and its result is true: 
   assert.equal((await agent.outputOf(session, 'pgrep -f "sleep 471[1]"')).trim(), '', 'really nothing is left');
 });
 
-check('a command that ignores TERM is ended by KILL after the grace, and the page counts until then', async ({ agent, person }) => {
-  const session = await agent.makeSession('stubborn');
+check('a command that ignores TERM is ended by KILL after the grace, and the page counts until then', async ({ agent, person, session: shared }) => {
+  const session = await shared();
   const command = await agent.run(session, `bash -c 'trap "" TERM; echo deaf; while true; do sleep 1; done'`);
   const ann = await person();
   await ann.openSession(session);
@@ -86,8 +86,8 @@ check('a command that ignores TERM is ended by KILL after the grace, and the pag
   await ann.shows('kill-result', /^killed, SIGKILL after (5|6|7|8|9|1\d)[\d.]* s, nothing left · by Ann$/);
 });
 
-check('by the keyboard alone: Shift X asks, Escape takes it back, Enter kills', async ({ agent, person }) => {
-  const session = await agent.makeSession('by keyboard');
+check('by the keyboard alone: Shift X asks, Escape takes it back, Enter kills', async ({ agent, person, session: shared }) => {
+  const session = await shared();
   const command = await agent.run(session, 'echo here; exec sleep 1000');
   const ann = await person();
   await ann.openSession(session);
@@ -104,8 +104,8 @@ check('by the keyboard alone: Shift X asks, Escape takes it back, Enter kills', 
   await ann.commandIs(command, 'killed');
 });
 
-check('who signs in with a viewer key can watch, and has nothing to kill, run or delete with', async ({ agent, person }) => {
-  const session = await agent.makeSession('watched');
+check('who signs in with a viewer key can watch, and has nothing to kill, run or delete with', async ({ agent, person, session: shared }) => {
+  const session = await shared();
   await agent.run(session, 'echo watch me; exec sleep 1000');
   const vic = await person({ name: 'Vic', role: 'viewer' });
   await vic.openSession(session);
@@ -118,8 +118,8 @@ check('who signs in with a viewer key can watch, and has nothing to kill, run or
   assert.equal(await vic.at('new-session').count(), 0);
 });
 
-check('in the session of an agent the agent is in control, and the run box says so', async ({ agent, person }) => {
-  const session = await agent.makeSession('of the agent');
+check('in the session of an agent the agent is in control, and the run box says so', async ({ agent, person, session: shared }) => {
+  const session = await shared();
   const ann = await person();
   await ann.openSession(session);
   await ann.shows('control', /^agent in control$/);
@@ -150,8 +150,8 @@ check('in a session of their own a person runs commands from the page', async ({
   assert.match(JSON.stringify(command.actor), /Ann/, 'who ran it is written down');
 });
 
-check('a command that was picked stays while newer ones start, and one key leads back to the newest', async ({ agent, person }) => {
-  const session = await agent.makeSession('several');
+check('a command that was picked stays while newer ones start, and one key leads back to the newest', async ({ agent, person, session: shared }) => {
+  const session = await shared();
   const first = await agent.run(session, 'echo the first');
   await agent.end(first);
   const ann = await person();
@@ -161,6 +161,8 @@ check('a command that was picked stays while newer ones start, and one key leads
   await ann.isShown(second);
   await ann.command(first).click();
   await ann.isShown(first);
+  // While the pointer is over the list its rows stay where they are.
+  await ann.at('command-text').hover();
   const third = await agent.run(session, 'echo the third');
   await ann.shows('way-back', /^newest: echo the third/);
   await ann.isShown(first);

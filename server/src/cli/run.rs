@@ -24,8 +24,8 @@ use crate::session::Session;
 
 /// Bytes read from the log at a time.
 const READ: usize = 64 * 1024;
-/// How long the last words of a killed or ended command may take.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// Reading a piece of the log from this machine's own disk.
+const READ_DEADLINE: Duration = Duration::from_secs(5);
 /// Exit code where the command's own cannot be known, as shells use it for a command that could not be run.
 const UNKNOWN: u8 = 125;
 
@@ -141,12 +141,10 @@ async fn follow(
     let ended = command.clone();
     let end = async move { ended.wait_end(Duration::MAX).await };
     tokio::pin!(end);
+    // Signals first: a command that floods this terminal must not keep Ctrl-C waiting.
     let view = loop {
-        offset = copy(&log, offset).await?;
         tokio::select! {
-            view = &mut end => break view,
-            // A closed log does not change any more; the command's end then comes by itself.
-            Ok(()) = grown.changed() => {}
+            biased;
             () = signals.any() => {
                 eprintln!("glassbox: killing the command");
                 let killed = tokio::select! {
@@ -155,28 +153,46 @@ async fn follow(
                 };
                 break killed.map_err(anyhow::Error::new)?;
             }
+            copied = copy(&log, offset) => {
+                let next = copied?;
+                if next == offset {
+                    // Nothing new yet: more comes, or the end.
+                    tokio::select! {
+                        biased;
+                        () = signals.any() => {
+                            eprintln!("glassbox: killing the command");
+                            break session.kill(who, &id, KillCommand { grace_seconds: Some(1.0) }).await.map_err(anyhow::Error::new)?;
+                        }
+                        Ok(()) = grown.changed() => {}
+                        view = &mut end => break view,
+                    }
+                }
+                offset = next;
+            }
         }
     };
-    // All that the command's own process wrote is in the log by now; a background child is not waited for.
-    copy(&log, offset).await?;
+    // All that the command's own process wrote is in the log by now; what a background child adds is not waited for.
+    let all = log.state().end;
+    while offset < all {
+        let next = copy(&log, offset).await?;
+        if next == offset {
+            break;
+        }
+        offset = next;
+    }
     Ok(exit_code(&view.state))
 }
 
-async fn copy(log: &crate::command::log::Log, mut offset: u64) -> anyhow::Result<u64> {
-    loop {
-        let chunk = tokio::time::timeout(LAST_WORDS, log.read(offset, READ))
-            .await
-            .context("the output could not be read in time")??;
-        if let Some((from, to)) = chunk.gap {
-            eprintln!("glassbox: {} bytes of output are missing here", to - from);
-        }
-        offset = chunk.offset + chunk.bytes.len() as u64;
-        if chunk.bytes.is_empty() {
-            return Ok(offset);
-        }
-        let mut out = std::io::stdout().lock();
-        out.write_all(&chunk.bytes).and_then(|()| out.flush()).context("this terminal takes no more output")?;
+/// Copies one piece; answers where the next begins.
+async fn copy(log: &crate::command::log::Log, offset: u64) -> anyhow::Result<u64> {
+    let read = log.read(offset, READ);
+    let chunk = tokio::time::timeout(READ_DEADLINE, read).await.context("the output could not be read in time")??;
+    if let Some((from, to)) = chunk.gap {
+        eprintln!("glassbox: {} bytes of output are missing here", to - from);
     }
+    let mut out = std::io::stdout().lock();
+    out.write_all(&chunk.bytes).and_then(|()| out.flush()).context("this terminal takes no more output")?;
+    Ok(chunk.next())
 }
 
 fn exit_code(state: &CommandState) -> ExitCode {

@@ -15,7 +15,7 @@ use crate::server::data::DataDir;
 use crate::server::{self, Server};
 
 /// A stop that takes longer than this is cut off: something is stuck, and state is on disk already.
-const STOP_DEADLINE: Duration = Duration::from_secs(10);
+const STOP_DEADLINE: Duration = Duration::from_secs(15);
 
 /// Serve the API and the page.
 #[derive(Debug, Args)]

@@ -47,6 +47,8 @@ const VERDICT_DEADLINE: Duration = Duration::from_secs(10);
 const DRAIN_AFTER_DEATH: Duration = Duration::from_millis(500);
 /// Progress events come at most this often for each command: smooth to the eye, nothing to the server.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+/// The helper's clock starts a moment before its report is heard, and clocks inside may drift a little; in seconds.
+const LIMIT_SLACK: f64 = 1.0;
 /// Longest last line in a progress event.
 const LAST_LINE: usize = 200;
 
@@ -113,6 +115,7 @@ pub async fn prepare(
         verdict: None,
         progress: None,
         suspect: new.suspect,
+        session_ending: false,
         shared,
     };
     driver.announce();
@@ -160,6 +163,7 @@ struct Driver {
     verdict: Option<Verdict>,
     progress: Option<Instant>,
     suspect: mpsc::Sender<()>,
+    session_ending: bool,
 }
 
 /// How following the stream came to an end.
@@ -341,6 +345,9 @@ impl Driver {
                 let bytes = self.filter.pass(channel, bytes);
                 self.append(channel, &bytes);
             }
+            Heard::Ended(Ended { cause: EndCause::Limit, .. }) if !self.over_limit() => {
+                return Err("it claims a run-time limit that has not passed");
+            }
             Heard::Ended(ended) => self.ended(ended).await,
             Heard::OutputClosed => {}
         }
@@ -365,7 +372,7 @@ impl Driver {
     async fn ended(&mut self, ended: Ended) {
         let Ended { status, cause, signal, took_ms, survivors } = ended;
         let report = |by: Actor| KillReport { signal, took_ms, by, survivors: survivors.clone() };
-        let kill_by = self.kill.take().map(|kill| kill.by);
+        let kill_by = self.kill.as_ref().map(|kill| kill.by.clone());
         let (state, report) = match (cause, status) {
             (EndCause::Own, ExitStatus::Code(code)) => (CommandState::Exited { code }, None),
             (EndCause::Own, ExitStatus::Signal(signal)) => (CommandState::Signaled { signal }, None),
@@ -409,8 +416,13 @@ impl Driver {
                 }
             }
             Order::SandboxDied(cause) => self.verdict = self.verdict.or(Some(Verdict::Died(cause))),
+            Order::SessionEnding => self.session_ending = true,
             Order::SessionEnded => self.verdict = Some(Verdict::SessionEnded),
-            Order::OutOfMemory => self.view.send_modify(|view| view.out_of_memory |= !view.state.is_final()),
+            Order::OutOfMemory => {
+                if memory_may_have_ended(&self.view.borrow()) {
+                    self.view.send_modify(|view| view.out_of_memory = true);
+                }
+            }
         }
     }
 
@@ -435,6 +447,9 @@ impl Driver {
             }
             match self.shared.runtime.status(&self.container).await {
                 // The owner learns of the death as well and says why; until then it is waited for, but not for ever.
+                Ok(ContainerStatus::Dead(_) | ContainerStatus::Missing) if self.session_ending => {
+                    return self.settle(CommandState::Interrupted(Interruption::SessionEnded), None).await;
+                }
                 Ok(status @ (ContainerStatus::Dead(_) | ContainerStatus::Missing)) => {
                     let since = *missing_since.get_or_insert_with(Instant::now);
                     if since.elapsed() >= VERDICT_DEADLINE {
@@ -463,19 +478,19 @@ impl Driver {
 
     fn over_limit(&self) -> bool {
         let view = self.view.borrow();
-        view.started_at.is_some_and(|at| clock::now() - at >= view.limit_seconds)
+        view.started_at.is_some_and(|at| clock::now() - at >= view.limit_seconds - LIMIT_SLACK)
     }
 
     /// Nothing of the command is left (or the survivors are named): what that makes it.
     fn swept(
-        &mut self,
+        &self,
         ended: Ended,
         verified: Option<CommandState>,
         over_limit: bool,
     ) -> (CommandState, Option<KillReport>) {
-        let kill = self.kill.take();
-        let by = kill.as_ref().map_or(Actor::Server, |kill| kill.by.clone());
-        let took_ms = kill.as_ref().map_or(ended.took_ms, |kill| kill.since.elapsed().as_millis() as u64);
+        let kill = self.kill.as_ref();
+        let by = kill.map_or(Actor::Server, |kill| kill.by.clone());
+        let took_ms = kill.map_or(ended.took_ms, |kill| kill.since.elapsed().as_millis() as u64);
         let report = Some(KillReport { signal: ended.signal, took_ms, by: by.clone(), survivors: ended.survivors });
         match (verified, kill) {
             (Some(state), _) => (state, None),
@@ -605,6 +620,19 @@ impl Driver {
             last_line: self.log.last_line(LAST_LINE),
         };
         self.shared.feed.publish(&self.tenant, event);
+    }
+}
+
+/// The engine reports that memory ran out up to some moments after the process that it ended was waited for; in seconds.
+const MEMORY_REPORT_DELAY: f64 = 2.0;
+
+/// May memory that has just run out have to do with this command: does it run, or did it just end badly?
+pub fn memory_may_have_ended(view: &CommandView) -> bool {
+    let just_now = || view.ended_at.is_some_and(|at| clock::now() - at <= MEMORY_REPORT_DELAY);
+    match view.state {
+        CommandState::Exited { code: 0 } => false,
+        CommandState::Exited { .. } | CommandState::Signaled { .. } => just_now(),
+        _ => !view.state.is_final(),
     }
 }
 

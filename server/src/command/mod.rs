@@ -47,6 +47,8 @@ pub enum Order {
     Signal(i32),
     /// The sandbox is dead: nothing of the command runs any more.
     SandboxDied(DeathCause),
+    /// The session is being taken down: a sandbox that is gone is gone for that reason.
+    SessionEnding,
     /// The session is over and its sandbox verified gone.
     SessionEnded,
     /// The engine saw something in the sandbox run out of memory.

@@ -99,6 +99,7 @@ impl Conversation {
                 Ok(Some(Heard::Output(channel, bytes)))
             }
             (FromHelper::Ended(ended), Phase::Running) => {
+                let ended = tame(ended);
                 self.check_end(&ended)?;
                 self.phase = Phase::Ended;
                 Ok(Some(Heard::Ended(ended)))
@@ -135,6 +136,17 @@ impl Conversation {
             _ => Ok(()),
         }
     }
+}
+
+/// Longest name of a survivor: the kernel's own are 15 bytes.
+const MAX_NAME: usize = 64;
+
+/// Makes the names of survivors fit to be shown and sent to everyone.
+pub fn tame(mut ended: Ended) -> Ended {
+    for survivor in &mut ended.survivors {
+        survivor.name = glassbox_shared::text::plain(&survivor.name).chars().take(MAX_NAME).collect();
+    }
+    ended
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use axum::http::request::Parts;
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::id::{CommandId, KeyId, SessionId};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::error::ApiError;
 use crate::error::DomainError;
@@ -48,11 +49,32 @@ async fn in_time<T>(arriving: impl Future<Output = Result<T, ApiError>>) -> Resu
     tokio::time::timeout(BODY_TIME, arriving).await.map_err(late)?
 }
 
+/// From an object; a list, which serde would take as one, is none. What is wrong is told without repeating values: they
+/// may be secrets, and the text is logged.
+fn object<T: DeserializeOwned>(value: Value) -> Result<T, ApiError> {
+    if !value.is_object() {
+        return Err(ApiError::new(ErrorCode::Invalid, "the body must be a JSON object"));
+    }
+    serde_json::from_value(value).map_err(|error| {
+        // Field names stand in backticks, texts that were given in double quotes.
+        let error = error.to_string();
+        let text = match (error.split_once('"'), error.rsplit_once('"')) {
+            (Some((first, _)), Some((_, last))) => format!("{first}…{last}"),
+            _ => error,
+        };
+        ApiError::new(ErrorCode::Invalid, format!("the body does not fit: {text}"))
+    })
+}
+
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        in_time(async { Ok(Self(Json::from_request(request, state).await?.0)) }).await
+        in_time(async {
+            let Json(value) = Json::from_request(request, state).await?;
+            Ok(Self(object(value)?))
+        })
+        .await
     }
 }
 
@@ -62,7 +84,7 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalB
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         in_time(async {
             let bytes = Bytes::from_request(request, state).await?;
-            if bytes.is_empty() { Ok(Self(T::default())) } else { Ok(Self(Json::from_bytes(&bytes)?.0)) }
+            if bytes.is_empty() { Ok(Self(T::default())) } else { Ok(Self(object(Json::from_bytes(&bytes)?.0)?)) }
         })
         .await
     }

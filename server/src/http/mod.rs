@@ -34,13 +34,16 @@ mod tests;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access::Access;
+use crate::error::DomainError;
 use crate::feed::Feed;
 use crate::session::Sessions;
 
@@ -126,7 +129,8 @@ fn router_of(app: Arc<App>) -> Router {
         .route("/keys/{key_id}", delete(keys::revoke))
         .route("/ws", get(live::upgrade))
         .fallback(no_route)
-        .method_not_allowed_fallback(no_method);
+        .method_not_allowed_fallback(no_method)
+        .layer(from_fn_with_state(Arc::clone(&app), stopping));
 
     Router::new()
         .nest("/v1", v1)
@@ -139,6 +143,16 @@ fn router_of(app: Arc<App>) -> Router {
         .layer(from_fn(headers::secure))
         .layer(from_fn(request_id::frame))
         .with_state(app)
+}
+
+/// While the server stops, sessions are put down one after the other. That one is not there any more then says nothing
+/// about it, and a client must not take it for ended.
+async fn stopping(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    if response.status() == StatusCode::NOT_FOUND && app.state.shutdown.is_cancelled() {
+        return error::ApiError(DomainError::shutting_down()).into_response();
+    }
+    response
 }
 
 /// `/v1/…` that does not exist. Asks for a key first, like everything there.

@@ -1,6 +1,6 @@
 //! What of a session changes often: its running commands, and when it was last used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use glassbox_shared::id::CommandId;
@@ -8,6 +8,9 @@ use glassbox_shared::id::CommandId;
 use super::view::Now;
 use crate::clock;
 use crate::command::Command;
+
+/// Commands that are remembered for what the engine says late: more than can end in the two seconds that this takes.
+const REMEMBERED: usize = 32;
 
 /// Shared between a session's owner and its handles; every section is short and none waits.
 #[derive(Debug)]
@@ -20,13 +23,15 @@ struct State {
     /// Commands whose driver is at work, by number: running ones, and ended ones whose output is still open.
     driven: BTreeMap<u64, (CommandId, Command)>,
     newest: Option<Command>,
+    /// The last ones whose driver has ended: the engine may have a word about them yet.
+    closed: VecDeque<Command>,
     last_used_at: f64,
 }
 
 impl Live {
     /// Begins; `newest` is the newest command so far.
     pub fn new(last_used_at: f64, newest: Option<Command>) -> Self {
-        Self { state: Mutex::new(State { driven: BTreeMap::new(), newest, last_used_at }) }
+        Self { state: Mutex::new(State { driven: BTreeMap::new(), newest, closed: VecDeque::new(), last_used_at }) }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -59,7 +64,10 @@ impl Live {
     /// A driver has ended.
     pub fn remove(&self, number: u64) {
         let mut state = self.lock();
-        state.driven.remove(&number);
+        if let Some((_, command)) = state.driven.remove(&number) {
+            state.closed.push_front(command);
+            state.closed.truncate(REMEMBERED);
+        }
         state.last_used_at = clock::now();
     }
 
@@ -71,6 +79,22 @@ impl Live {
     /// Every command whose driver is at work.
     pub fn driven(&self) -> Vec<Command> {
         self.lock().driven.values().map(|(_, command)| command.clone()).collect()
+    }
+
+    /// The last ones whose driver has ended.
+    pub fn closed(&self) -> Vec<Command> {
+        self.lock().closed.iter().cloned().collect()
+    }
+
+    /// More is known now of a command that has ended.
+    pub fn correct(&self, command: &Command) {
+        let mut state = self.lock();
+        let id = command.view().command_id;
+        let is_it = |other: &Command| other.view().command_id == id;
+        state.closed.retain(|other| !is_it(other));
+        if state.newest.as_ref().is_some_and(is_it) {
+            state.newest = Some(command.clone());
+        }
     }
 
     /// The newest running command, else the newest one.

@@ -66,6 +66,7 @@ struct Inner {
     record: watch::Receiver<SessionRecord>,
     live: Arc<Live>,
     messages: mpsc::Sender<Message>,
+    suspect: mpsc::Sender<()>,
     settings: Arc<SessionSettings>,
     store: crate::store::Store,
 }
@@ -164,6 +165,16 @@ impl Session {
         self.touch();
         command.order(Order::Signal(signal))?;
         Ok(command.view())
+    }
+
+    /// Is it ended, and only still known because someone holds it?
+    fn is_over(&self) -> bool {
+        matches!(self.inner.record.borrow().state, SessionState::Ended { .. })
+    }
+
+    /// Its container may have died. One hint waiting is enough to make the owner look.
+    fn suspect(&self) {
+        let _ = self.inner.suspect.try_send(());
     }
 
     /// Tells the owner something that needs no answer. A full queue means that it has plenty of reasons to look already.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use glassbox_shared::command::{CommandState, CommandView};
+use glassbox_shared::command::{CommandState, CommandView, Interruption};
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::helper::{DEFAULT_GRACE_MS, Start};
 use glassbox_shared::live::Event;
@@ -19,7 +19,7 @@ use super::live::Live;
 use super::request::ValidCommand;
 use super::settings::SessionSettings;
 use super::{log_dir, sandbox, view};
-use crate::command::Order;
+use crate::command::{Command, Order};
 use crate::command::driver::{self, NewCommand};
 use crate::control::Principal;
 use crate::error::DomainError;
@@ -35,6 +35,13 @@ const MAX_RESTARTS: usize = 20;
 const YOUNG: Duration = Duration::from_secs(10);
 /// The longest such pause, and the pause after the engine refused.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// A death this soon after memory ran out is its work, also where the engine only says that the sandbox exited.
+const SHORT_BEFORE_DEATH: Duration = Duration::from_secs(5);
+/// After an engine that could not say how the sandbox is.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// Ended commands whose background children hold the output open, for each command that may run at once: each holds a
+/// connection to the engine.
+const OPEN_OUTPUTS: usize = 4;
 /// How long drivers may take to settle once their sandbox is gone; a full disk can hold one up for longer, and the next
 /// start settles it then.
 const SETTLE_DEADLINE: Duration = Duration::from_secs(10);
@@ -52,8 +59,6 @@ pub enum Message {
     Run { who: Principal, command: ValidCommand, reply: oneshot::Sender<Result<CommandView, DomainError>> },
     /// End the session; answered when everything is verified gone.
     End { reason: EndReason, reply: oneshot::Sender<Result<(), DomainError>> },
-    /// The container may have died.
-    Suspect,
     /// The engine saw something run out of memory.
     OutOfMemory,
 }
@@ -92,6 +97,8 @@ pub struct Owner {
     pub live: Arc<Live>,
     pub inbox: mpsc::Receiver<Message>,
     pub suspect: (mpsc::Sender<()>, mpsc::Receiver<()>),
+    /// Why the first sandbox could not be made.
+    failure: Option<DomainError>,
     /// Told how making the first sandbox went.
     made: Option<oneshot::Sender<Result<(), DomainError>>>,
     /// Calls to the engine; at most one of them makes a container.
@@ -100,12 +107,15 @@ pub struct Owner {
     driving: JoinSet<u64>,
     ending: Option<Ending>,
     looking: bool,
+    /// A reason to look came while looking.
+    look_again: bool,
+    look_at: Option<Instant>,
     making: bool,
     /// A pause before the next attempt to make a container ends then.
     remake_at: Option<Instant>,
     container_since: Instant,
     quick_deaths: u32,
-    memory_was_short: bool,
+    memory_was_short: Option<Instant>,
 }
 
 impl Owner {
@@ -125,16 +135,19 @@ impl Owner {
             inbox,
             // One hint waiting is enough: it makes the owner look.
             suspect: mpsc::channel(1),
+            failure: None,
             made,
             work: JoinSet::new(),
             driving: JoinSet::new(),
             ending: None,
             looking: false,
+            look_again: false,
+            look_at: None,
             making: false,
             remake_at: None,
             container_since: Instant::now(),
             quick_deaths: 0,
-            memory_was_short: false,
+            memory_was_short: None,
         }
     }
 
@@ -148,7 +161,7 @@ impl Owner {
                 () = self.drivers.shutdown.cancelled() => break,
                 Some(outcome) = self.work.join_next() => match outcome {
                     Ok(outcome) => self.came_of(outcome).await,
-                    Err(error) => tracing::error!(%error, session = %self.id(), "a session's work broke off"),
+                    Err(error) => self.work_broke_off(&error),
                 },
                 Some(closed) = self.driving.join_next() => self.command_closed(closed),
                 message = self.inbox.recv() => match message {
@@ -196,8 +209,11 @@ impl Owner {
     async fn obey(&mut self, message: Message) {
         match message {
             Message::Run { who, command, reply } => {
-                let result = self.start_command(who, command).await;
-                let _ = reply.send(result);
+                // Whoever asked and has left would never learn of the command.
+                if !reply.is_closed() {
+                    let result = self.start_command(who, command).await;
+                    let _ = reply.send(result);
+                }
             }
             Message::End { reason, reply } => {
                 let ending = self.ending.get_or_insert_with(|| Ending {
@@ -209,13 +225,13 @@ impl Owner {
                 ending.waiting.push(reply);
                 self.take_down();
             }
-            Message::Suspect => self.look(),
             Message::OutOfMemory => {
-                self.memory_was_short = true;
+                self.memory_was_short = Some(Instant::now());
                 for command in self.live.driven() {
-                    // A command that has just ended needs no telling.
+                    // A driver that has just left has its command among the closed ones.
                     let _ = command.order(Order::OutOfMemory);
                 }
+                self.tell_late_of_memory().await;
             }
         }
     }
@@ -227,6 +243,11 @@ impl Owner {
         if self.record.borrow().state != SessionState::Ready {
             let detail = "the sandbox has just died and is being made again; try again in a moment";
             return Err(DomainError::new(ErrorCode::Conflict, detail).retry_after(1));
+        }
+        let driven = self.live.driven().len();
+        if driven >= self.settings.max_commands.saturating_mul(OPEN_OUTPUTS) {
+            let detail = format!("background processes hold the output of {driven} commands open, which is the limit; end some, or redirect their output");
+            return Err(DomainError::new(ErrorCode::CommandLimit, detail));
         }
         let running = self.live.now().running as usize;
         if running >= self.settings.max_commands {
@@ -281,6 +302,19 @@ impl Owner {
         Ok(handle.view())
     }
 
+    /// A fault of ours. Nothing is under way any more; the next look or attempt finds out how things are.
+    fn work_broke_off(&mut self, error: &tokio::task::JoinError) {
+        tracing::error!(%error, session = %self.id(), "a session's work broke off");
+        (self.making, self.looking) = (false, false);
+        self.look_at = Some(Instant::now() + LOOK_AGAIN);
+        if let Some(ending) = &mut self.ending {
+            ending.at_work = false;
+            ending.again = Some(Instant::now() + END_RETRY);
+        } else if self.record.borrow().state == SessionState::Restarting {
+            self.remake_at = Some(Instant::now() + MAX_PAUSE);
+        }
+    }
+
     fn command_closed(&mut self, closed: Result<u64, tokio::task::JoinError>) {
         match closed {
             Ok(number) if self.drivers.shutdown.is_cancelled() => {
@@ -296,15 +330,41 @@ impl Owner {
         }
     }
 
+    /// The engine's word came after the command's end: it is added to what was stored.
+    async fn tell_late_of_memory(&mut self) {
+        for command in self.live.closed() {
+            let mut view = command.view();
+            if view.out_of_memory || !driver::memory_may_have_ended(&view) {
+                continue;
+            }
+            view.out_of_memory = true;
+            if let Err(error) = self.drivers.store.update_command(&view).await {
+                tracing::warn!(%error, command = %view.command_id, "that memory ran out could not be stored");
+                continue;
+            }
+            let dir = log_dir(&self.settings, &view.session_id, &view.command_id);
+            self.live.correct(&Command::ended(view.clone(), dir));
+            let tenant = self.record.borrow().tenant.clone();
+            self.drivers.feed.publish(&tenant, Event::Command { command: Box::new(view) });
+        }
+    }
+
     // ---- the container's life -------------------------------------------------------------------------------------
 
     /// Asks the engine how the container is, unless that is under way or pointless.
     fn look(&mut self) {
         let record = self.record.borrow();
-        let alive = record.state == SessionState::Ready && !self.looking;
-        let (Some(container), true) = (record.container.clone(), alive) else { return };
+        if record.state != SessionState::Ready || self.ending.is_some() {
+            return;
+        }
+        let Some(container) = record.container.clone() else { return };
         drop(record);
+        if self.looking {
+            self.look_again = true;
+            return;
+        }
         self.looking = true;
+        self.look_at = None;
         let runtime = self.drivers.runtime.clone();
         self.work.spawn(async move { Outcome::Looked(runtime.status(&container).await) });
     }
@@ -315,11 +375,14 @@ impl Owner {
             Outcome::Made(Err(error)) => {
                 self.making = false;
                 tracing::warn!(%error, session = %self.id(), "a sandbox could not be made");
-                if let Some(made) = self.made.take() {
-                    let _ = made.send(Err(error.into()));
-                }
-                // What it left was taken down, or the sweep will; either way the session never was.
-                self.finish(EndReason::Failed).await;
+                self.failure = Some(error.into());
+                self.ending.get_or_insert(Ending {
+                    reason: EndReason::Failed,
+                    waiting: Vec::new(),
+                    at_work: false,
+                    again: None,
+                });
+                self.take_down();
             }
             Outcome::Remade(Ok(false)) => {
                 self.making = false;
@@ -344,7 +407,13 @@ impl Owner {
                     Ok(ContainerStatus::Running) => {}
                     Ok(ContainerStatus::Dead(cause)) => self.container_died(cause).await,
                     Ok(ContainerStatus::Missing) => self.container_died(DeathCause::Unknown).await,
-                    Err(error) => tracing::warn!(%error, session = %self.id(), "could not ask how the sandbox is"),
+                    Err(error) => {
+                        tracing::warn!(%error, session = %self.id(), "could not ask how the sandbox is; asking again");
+                        self.look_at = Some(Instant::now() + LOOK_AGAIN);
+                    }
+                }
+                if std::mem::take(&mut self.look_again) {
+                    self.look();
                 }
             }
             Outcome::TakenDown(Ok(())) => {
@@ -359,7 +428,7 @@ impl Owner {
     async fn container_runs(&mut self) {
         self.making = false;
         self.container_since = Instant::now();
-        self.memory_was_short = false;
+        self.memory_was_short = None;
         if self.ending.is_some() {
             return self.take_down();
         }
@@ -375,12 +444,14 @@ impl Owner {
     }
 
     async fn container_died(&mut self, cause: DeathCause) {
-        let cause = if self.memory_was_short && cause != DeathCause::Oom { DeathCause::Oom } else { cause };
-        for command in self.live.driven() {
-            let _ = command.order(Order::SandboxDied(cause));
-        }
+        // Drivers have been told that the session is ending: that is then the cause.
         if self.ending.is_some() {
             return;
+        }
+        let was_short = self.memory_was_short.is_some_and(|at| at.elapsed() < SHORT_BEFORE_DEATH);
+        let cause = if was_short { DeathCause::Oom } else { cause };
+        for command in self.live.driven() {
+            let _ = command.order(Order::SandboxDied(cause));
         }
         self.quick_deaths = if self.container_since.elapsed() < YOUNG { self.quick_deaths + 1 } else { 0 };
         let mut record = self.record.borrow().clone();
@@ -451,6 +522,10 @@ impl Owner {
         ending.at_work = true;
         ending.again = None;
         self.remake_at = None;
+        for command in self.live.driven() {
+            // A driver that is gone has settled already.
+            let _ = command.order(Order::SessionEnding);
+        }
         let record = self.record.borrow().clone();
         let runtime = self.drivers.runtime.clone();
         self.work.spawn(async move {
@@ -458,8 +533,16 @@ impl Owner {
         });
     }
 
+    /// Whoever waits for the first sandbox learns why there is none.
+    fn tell_failure(&mut self) {
+        if let (Some(made), Some(failure)) = (self.made.take(), self.failure.take()) {
+            let _ = made.send(Err(failure));
+        }
+    }
+
     fn could_not_take_down(&mut self, error: RuntimeError) {
         tracing::warn!(%error, session = %self.id(), "a session could not be taken down");
+        self.tell_failure();
         let Some(ending) = &mut self.ending else { return };
         ending.at_work = false;
         let text = error.to_string();
@@ -479,10 +562,24 @@ impl Owner {
             let _ = command.order(Order::SessionEnded);
         }
         let settle_by = Instant::now() + SETTLE_DEADLINE;
+        let mut late = Vec::new();
         for command in self.live.driven() {
             let closed = command.wait_closed(settle_by.saturating_duration_since(Instant::now())).await;
-            if !closed.state.is_final() {
-                tracing::warn!(command = %closed.command_id, "a command did not settle in time; the next start will tell its end");
+            if !(closed.state.is_final() && closed.output_closed) {
+                late.push(closed);
+            }
+        }
+        // Their drivers are busy with an engine that does not answer. Nothing of these commands is left, and nobody else
+        // writes their ends any more.
+        self.driving.shutdown().await;
+        for mut view in late {
+            if !view.state.is_final() {
+                view.state = CommandState::Interrupted(Interruption::SessionEnded);
+                view.ended_at = Some(clock::now());
+            }
+            view.output_closed = true;
+            if let Err(error) = self.drivers.store.update_command(&view).await {
+                tracing::warn!(%error, command = %view.command_id, "the end of a command could not be stored; the next start does it");
             }
         }
         let mut record = self.record.borrow().clone();
@@ -503,6 +600,7 @@ impl Owner {
         }
         self.record.send_replace(record);
         self.publish();
+        self.tell_failure();
         if let Some(ending) = self.ending.take() {
             for reply in ending.waiting {
                 let _ = reply.send(Ok(()));
@@ -517,7 +615,7 @@ impl Owner {
         if let Some(ending) = &self.ending {
             return ending.again.unwrap_or(now + TICK);
         }
-        if let Some(at) = self.remake_at {
+        if let Some(at) = self.remake_at.into_iter().chain(self.look_at).min() {
             return at;
         }
         let left =
@@ -539,6 +637,9 @@ impl Owner {
         }
         if self.remake_at.is_some_and(|at| at <= Instant::now()) {
             return self.remake().await;
+        }
+        if self.look_at.is_some_and(|at| at <= Instant::now()) {
+            self.look();
         }
         let used = self.live.now().last_used_at;
         if used - self.record.borrow().last_used_at >= USE_INTERVAL {

@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 
 use glassbox_shared::command::{CommandState, CommandView, Interruption};
-use glassbox_shared::error::ErrorCode;
 use glassbox_shared::id::SessionId;
 use glassbox_shared::session::{EndReason, RestartView, SessionState};
 
@@ -26,16 +25,19 @@ impl Sessions {
         for command in self.shared.store.unfinished_commands().await? {
             unfinished.entry(command.session_id.clone()).or_default().push(command);
         }
-        let records = self.shared.store.unended_sessions().await?;
-        for record in records {
+        // All at once: an engine can need minutes for one container.
+        let recoveries = self.shared.store.unended_sessions().await?.into_iter().map(|record| {
             let commands = unfinished.remove(&record.id).unwrap_or_default();
-            let id = record.id.clone();
-            if let Err(error) = self.recover_one(record, commands).await {
-                // One session that cannot be brought back now must not keep all others from coming back.
-                let detail = format!("session {id} could not be brought back: {}", error.detail);
-                return Err(DomainError { detail, ..error });
+            async move {
+                let (id, spare) = (record.id.clone(), record.clone());
+                if let Err(error) = self.recover_one(record, commands).await {
+                    // It must not keep all others from coming back, and its files must not be swept away.
+                    tracing::error!(%error, session = %id, "a session could not be brought back; the next start tries again");
+                    self.spare(spare);
+                }
             }
-        }
+        });
+        futures_util::future::join_all(recoveries.collect::<Vec<_>>()).await;
         // Commands of sessions that ended while the end of a command could not be stored.
         for command in unfinished.into_values().flatten() {
             self.settle(command, Interruption::SessionEnded).await?;
@@ -107,10 +109,11 @@ impl Sessions {
                 command.last_output_at = state.last_at.or(command.last_output_at);
                 command.output_complete = state.closed && state.complete;
             }
-            Err(LogError::NotFound) => command.output_complete = false,
             Err(error) => {
-                return Err(DomainError::new(ErrorCode::Internal, "an output log could not be read after the restart")
-                    .because(error));
+                if !matches!(error, LogError::NotFound) {
+                    tracing::warn!(%error, command = %command.command_id, "an output log cannot be read");
+                }
+                command.output_complete = false;
             }
         }
         command.output_closed = true;

@@ -21,7 +21,7 @@ use crate::command::driver;
 use crate::control::{self, Act, Principal};
 use crate::error::DomainError;
 use crate::feed::Feed;
-use crate::runtime::{Inventory, Runtime, RuntimeError, RuntimeEvent};
+use crate::runtime::{Inventory, Owned, Runtime, RuntimeError, RuntimeEvent};
 use crate::store::SessionRecord;
 use crate::store::Store;
 use crate::{clock, ids};
@@ -40,6 +40,8 @@ pub struct Sessions {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) sessions: Mutex<HashMap<SessionId, Session>>,
+    /// Sessions that could not be brought back: theirs is left alone until the next start tries again.
+    spared: Mutex<Vec<SessionRecord>>,
     pub(super) runtime: Runtime,
     pub(super) store: Store,
     feed: Feed,
@@ -60,6 +62,7 @@ impl Sessions {
         let events = runtime.events();
         let shared = Shared {
             sessions: Mutex::new(HashMap::new()),
+            spared: Mutex::new(Vec::new()),
             runtime,
             store,
             feed,
@@ -96,10 +99,7 @@ impl Sessions {
         let session = prepared.begin(Begin::Make);
         match tokio::time::timeout(MAKE_DEADLINE, answer).await {
             Ok(Ok(Ok(()))) => Ok(session.view()),
-            Ok(Ok(Err(error))) => {
-                self.forget(&id);
-                Err(error)
-            }
+            Ok(Ok(Err(error))) => Err(error),
             Ok(Err(_)) => Err(DomainError::shutting_down()),
             Err(_) => {
                 // The owner goes on and removes what it was making.
@@ -125,12 +125,13 @@ impl Sessions {
 
     /// Live sessions of all tenants.
     pub fn count(&self) -> usize {
-        self.lock().len()
+        self.all().len()
     }
 
     /// One of the tenant's live sessions.
     pub fn get(&self, tenant: &str, id: &SessionId) -> Result<Session, DomainError> {
-        let session = self.lock().get(id).cloned().ok_or_else(|| DomainError::not_found("session"))?;
+        let session = self.lock().get(id).filter(|session| !session.is_over()).cloned();
+        let session = session.ok_or_else(|| DomainError::not_found("session"))?;
         if session.inner.tenant != tenant {
             return Err(DomainError::new(ErrorCode::OtherTenant, "this session belongs to another tenant"));
         }
@@ -159,11 +160,15 @@ impl Sessions {
     }
 
     fn all(&self) -> Vec<Session> {
-        self.lock().values().cloned().collect()
+        self.lock().values().filter(|session| !session.is_over()).cloned().collect()
     }
 
     pub(super) fn forget(&self, id: &SessionId) {
         self.lock().remove(id);
+    }
+
+    pub(super) fn spare(&self, record: SessionRecord) {
+        self.shared.spared.lock().unwrap_or_else(PoisonError::into_inner).push(record);
     }
 
     pub(super) fn bring_back(&self, prepared: Prepared, begin: Begin) {
@@ -206,12 +211,13 @@ impl Sessions {
     ) -> Result<Prepared, DomainError> {
         let settings = &self.shared.settings;
         let mut sessions = self.lock();
-        let own = sessions.values().filter(|session| session.inner.tenant == record.tenant).count();
+        let open = || sessions.values().filter(|session| !session.is_over());
+        let own = open().filter(|session| session.inner.tenant == record.tenant).count();
         if own >= settings.max_sessions {
             let detail = format!("{own} sessions are open, which is the limit here; end one first");
             return Err(DomainError::new(ErrorCode::SessionLimit, detail));
         }
-        let used: u64 = sessions.values().map(|session| session.inner.record.borrow().limits.memory_bytes).sum();
+        let used: u64 = open().map(|session| session.inner.record.borrow().limits.memory_bytes).sum();
         if used.saturating_add(record.limits.memory_bytes) > settings.memory_total {
             let free = settings.memory_total.saturating_sub(used) >> 20;
             let asked = record.limits.memory_bytes >> 20;
@@ -255,11 +261,13 @@ impl Sessions {
                 event = events.recv() => event,
             };
             match event {
-                Ok(RuntimeEvent::Died { container }) => self.tell(&container, || Message::Suspect),
-                Ok(RuntimeEvent::OutOfMemory { container }) => self.tell(&container, || Message::OutOfMemory),
+                Ok(RuntimeEvent::Died { container }) => self.with_session_of(&container, Session::suspect),
+                Ok(RuntimeEvent::OutOfMemory { container }) => {
+                    self.with_session_of(&container, |session| session.tell(Message::OutOfMemory));
+                }
                 Ok(RuntimeEvent::Resumed) | Err(broadcast::error::RecvError::Lagged(_)) => {
                     for session in self.all() {
-                        session.tell(Message::Suspect);
+                        session.suspect();
                     }
                 }
                 Err(broadcast::error::RecvError::Closed) => return,
@@ -267,13 +275,13 @@ impl Sessions {
         }
     }
 
-    fn tell(&self, container: &str, message: impl FnOnce() -> Message) {
+    fn with_session_of(&self, container: &str, tell: impl FnOnce(&Session)) {
         let id =
             sandbox::session_of(container, &self.shared.settings.instance).and_then(|id| id.parse::<SessionId>().ok());
         let session = id.and_then(|id| self.lock().get(&id).cloned());
         // The engine also reports containers of ours that a session has already left behind; looking does no harm.
         if let Some(session) = session {
-            session.tell(message());
+            tell(&session);
         }
     }
 
@@ -295,21 +303,24 @@ impl Sessions {
     pub async fn sweep(&self) -> Result<(), RuntimeError> {
         // First the inventory, then the sessions: what is made in between has its session already.
         let Inventory { containers, workspaces } = self.shared.runtime.inventory().await?;
-        let records: Vec<SessionRecord> =
+        let mut records: Vec<SessionRecord> =
             self.all().iter().map(|session| session.inner.record.borrow().clone()).collect();
-        for container in containers {
-            if !records.iter().any(|record| record.container.as_deref() == Some(container.name.as_str())) {
-                tracing::info!(container = container.name, "removing a leftover container");
-                self.shared.runtime.remove(&container.name).await?;
+        records.extend(self.shared.spared.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+        // One that cannot be removed must not keep all others.
+        let mut failed = Ok(());
+        for Owned { name, .. } in containers {
+            if !records.iter().any(|record| record.container.as_deref() == Some(name.as_str())) {
+                tracing::info!(container = name, "removing a leftover container");
+                failed = failed.and(self.shared.runtime.remove(&name).await);
             }
         }
-        for workspace in workspaces {
-            if !records.iter().any(|record| record.workspace == workspace.name) {
-                tracing::info!(workspace = workspace.name, "removing a leftover workspace");
-                self.shared.runtime.remove_workspace(&workspace.name).await?;
+        for Owned { name, .. } in workspaces {
+            if !records.iter().any(|record| record.workspace == name) {
+                tracing::info!(workspace = name, "removing a leftover workspace");
+                failed = failed.and(self.shared.runtime.remove_workspace(&name).await);
             }
         }
-        Ok(())
+        failed
     }
 }
 
@@ -335,6 +346,7 @@ impl Prepared {
             tenant,
             record,
             live,
+            suspect: owner.suspect.0.clone(),
             messages,
             settings: shared.settings.clone(),
             store: shared.store.clone(),

@@ -32,20 +32,11 @@ pub fn spec(record: &SessionRecord, container: &str) -> SandboxSpec {
     }
 }
 
-/// Makes workspace and sandbox; on failure takes down what was made.
+/// Makes workspace and sandbox. A failure leaves what was made so far; the caller takes it down.
 pub async fn make(runtime: &Runtime, spec: &SandboxSpec) -> Result<(), RuntimeError> {
-    let made = async {
-        runtime.prepare_helper().await?;
-        runtime.create_workspace(&spec.workspace, &spec.tenant, &spec.session).await?;
-        runtime.start(spec).await
-    }
-    .await;
-    if made.is_err()
-        && let Err(error) = take_down(runtime, Some(&spec.container), &spec.workspace).await
-    {
-        tracing::warn!(%error, session = %spec.session, "what a failed start left could not be removed; the sweep tries again");
-    }
-    made
+    runtime.prepare_helper().await?;
+    runtime.create_workspace(&spec.workspace, &spec.tenant, &spec.session).await?;
+    runtime.start(spec).await
 }
 
 /// Starts the next container on the workspace that is there. `Ok(false)`: the workspace is gone.

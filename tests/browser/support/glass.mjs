@@ -93,9 +93,10 @@ export class Glass {
     await until(`${view.command} is ${state}`, async () => (await row.getAttribute('data-state')) === state, { told: () => row.innerText() });
   }
 
-  /** Shown in the middle. */
+  /** Shown in the middle, and it alone is marked as such. */
   async isShown(view) {
-    await until(`${view.command} is shown`, async () => (await this.command(view).getAttribute('aria-current')) === 'true');
+    const marked = () => this.page.locator('[data-testid=command-row][aria-current=true]').evaluateAll((rows) => rows.map((row) => row.dataset.commandId));
+    await until(`${view.command} is shown`, async () => (await marked()).join() === view.command_id, { told: async () => `${await marked()} instead of ${view.command_id}` });
   }
 
   /** The lines in the terminal, wrapped ones joined. */

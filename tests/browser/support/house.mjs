@@ -26,6 +26,7 @@ class House {
   #server;
   #browser;
   #keys = {};
+  #session;
 
   constructor(options) {
     this.#options = options;
@@ -49,6 +50,12 @@ class House {
     return this.#keys[role];
   }
 
+  /** A session of the agent that all tests of the file may use; sandboxes take their time to begin and to end. */
+  async #sharedSession(agent) {
+    this.#session ??= agent.makeSession('shared');
+    return this.#session;
+  }
+
   async run(name, body) {
     const server = await this.server();
     const browser = await this.#chromium();
@@ -70,7 +77,7 @@ class House {
       return glass;
     };
     try {
-      await body({ server, agent, tab, person });
+      await body({ server, agent, tab, person, session: () => this.#sharedSession(agent) });
       const problems = open.tabs.flatMap((glass) => glass.problems());
       if (problems.length > 0) throw new Error(`the browser complained:\n${problems.join('\n')}`);
     } catch (error) {
@@ -105,7 +112,7 @@ class House {
 }
 
 /**
- * The tests of one file: `const check = house(); check('sentence', async ({ server, agent, tab, person }) => …)`.
+ * The tests of one file: `const check = house(); check('sentence', async ({ server, agent, session, tab, person }) => …)`.
  * After each of them no tab may have anything in its console that was not expected.
  */
 export function house(options = {}) {

@@ -7,6 +7,7 @@ use glassbox_tests::program::{command, one_off_instances, run};
 use glassbox_tests::{docker, eventually, process};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::Child;
 
 /// For a sandbox to be made or removed on a busy machine.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -22,6 +23,20 @@ fn temporary() -> (TempDir, String) {
 /// Its instance, once it has one.
 async fn instance_in(folder: &Path) -> String {
     eventually("it has an instance", LIMIT, async || one_off_instances(folder).pop()).await
+}
+
+/// Waits for the word with which the commands here begin.
+async fn wrote_begun(child: &mut Child) {
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let first = tokio::time::timeout(LIMIT, lines.next_line()).await.expect("it begins in time").expect("text");
+    if first.as_deref() != Some("begun") {
+        let mut said = String::new();
+        let _ = child.kill().await;
+        child.stderr.take().expect("a pipe").read_to_string(&mut said).await.expect("text");
+        panic!("it should have begun, not written {first:?}: {said}");
+    }
+    // The pipe stays open for what comes.
+    child.stdout = Some(lines.into_inner().into_inner());
 }
 
 fn assert_nothing_left(folder: &Path, instance: &str) {
@@ -78,9 +93,7 @@ async fn ctrl_c_kills_the_command_and_removes_the_sandbox() {
     let (folder, path) = temporary();
     let script = "trap 'echo told; exit 3' TERM; echo begun; sleep 950 & wait";
     let mut child = command(&["run", "--", "bash", "-c", script], &[("TMPDIR", &path)]).spawn().expect("it starts");
-    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    let first = tokio::time::timeout(LIMIT, lines.next_line()).await.expect("it begins in time").expect("text");
-    assert_eq!(first.as_deref(), Some("begun"));
+    wrote_begun(&mut child).await;
     let instance = instance_in(folder.path()).await;
     assert_eq!(docker::containers(&instance).len(), 1);
     process::signal(child.id().expect("it runs"), "INT");
@@ -97,9 +110,7 @@ async fn a_terminal_that_goes_away_or_a_stop_from_outside_leaves_no_sandbox() {
     let mut child = command(&["run", "--", "bash", "-c", "echo begun; sleep 951"], &[("TMPDIR", &path)])
         .spawn()
         .expect("it starts");
-    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    let first = tokio::time::timeout(LIMIT, lines.next_line()).await.expect("it begins in time").expect("text");
-    assert_eq!(first.as_deref(), Some("begun"));
+    wrote_begun(&mut child).await;
     let instance = instance_in(folder.path()).await;
     process::signal(child.id().expect("it runs"), "TERM");
     tokio::time::timeout(LIMIT, child.wait()).await.expect("it ends").expect("it is waited for");

@@ -97,7 +97,7 @@ async fn a_body_of_the_wrong_shape_is_422_and_says_what_is_wrong() {
         (json!({"persistent": true, "name": "x".repeat(81)}), "name"),
         (json!({"profile": "open", "persistent": false}), "persistent"),
         (json!({"profile": "wide open"}), "wide open"),
-        (json!([]), ""),
+        (json!("text"), ""),
     ] {
         let refused = agent.post("/v1/sessions", &wrong).await.refusal();
         assert_eq!((refused.status, refused.code()), (422, ErrorCode::Invalid), "{wrong}: {refused}");
@@ -166,7 +166,6 @@ async fn unknown_routes_methods_and_ids_have_the_one_error_shape() {
         "/v1/nothing",
         "/v1/sessions/nonsense",
         "/v1/sessions/sbx_aaaaaaaaaaaaaaaaaaaa",
-        "/v1/sessions/../keys/x",
     ] {
         assert_eq!(agent.get(path).await.refusal().status, 404, "{path}");
     }

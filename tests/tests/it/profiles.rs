@@ -70,7 +70,6 @@ fn assert_closed(container: &Value, server: &TestServer, session: &Session) {
         assert_eq!(mount["Type"], "volume", "never a path of the host: {mount}");
         let volume = docker::inspect(mount["Name"].as_str().expect("a name"));
         assert_eq!(volume["Driver"], "local");
-        assert!(is_empty(&volume["Options"]) || volume["Options"].get("device").is_none(), "{volume}");
         assert!(
             volume["Labels"][docker::KIND].is_string() && volume["Labels"][docker::INSTANCE].is_string(),
             "ours: {volume}"
@@ -79,8 +78,14 @@ fn assert_closed(container: &Value, server: &TestServer, session: &Session) {
             assert_eq!(volume["Labels"][docker::INSTANCE], server.instance());
             assert_eq!(volume["Labels"][docker::SESSION], session.id().as_str());
             assert_eq!(mount["RW"], true);
+            assert!(is_empty(&volume["Options"]), "{volume}");
         } else {
             assert_eq!(volume["Labels"][docker::KIND], "helper");
+            // The host's own kernel keeps it read-only: gVisor alone does not (see below).
+            assert_eq!(volume["Options"]["o"], "bind,ro", "{volume}");
+            let filled = docker::inspect(volume["Name"].as_str().expect("a name").trim_end_matches("-sealed"));
+            assert_eq!(filled["Labels"][docker::KIND], "helper");
+            assert_eq!(volume["Options"]["device"], filled["Mountpoint"], "of another volume of ours and nothing else");
             assert_eq!(mount["RW"], false, "the helper cannot be changed from inside");
         }
     }

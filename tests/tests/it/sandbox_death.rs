@@ -13,8 +13,10 @@ const USABLE_AGAIN: Duration = Duration::from_secs(30);
 /// The bar for every stream's end is 5 s.
 const STREAMS_END: Duration = Duration::from_secs(20);
 
-/// Holds on to more and more memory, each page of it touched.
+/// Holds on to more and more memory, each page of it touched. The kernel ends this process and mostly no other.
 const EAT_MEMORY: &str = "python3 -c 'b = []\nwhile True: b.append(b\"x\" * 10**7)'";
+/// Makes the sandbox's own kernel hold the memory, so that the whole sandbox is what the host's kernel ends.
+const EAT_KERNEL_MEMORY: &str = "python3 -c 'import os\nb = b\"x\" * 65536\nwhile True: os.write(os.pipe()[1], b)'";
 
 /// Kills the sandbox by `murder` while others run, and looks at everything that must be true afterwards.
 async fn dies(server: &TestServer, session: &Session, murder: &str, cause: DeathCause) {
@@ -80,14 +82,45 @@ async fn died(command: &Command, cause: DeathCause) -> glassbox_shared::command:
 async fn a_sandbox_that_runs_out_of_memory_says_so_and_goes_on_in_a_new_one() {
     let (server, agent) = TestServer::with_agent().await;
     let session = agent.create_session(CreateSession { memory: Some(megabytes(192)), ..open() }).await;
-    dies(&server, &session, EAT_MEMORY, DeathCause::Oom).await;
+    dies(&server, &session, EAT_KERNEL_MEMORY, DeathCause::Oom).await;
 }
 
 #[tokio::test]
 async fn a_hardened_sandbox_that_runs_out_of_memory_says_so_too() {
     let (server, agent) = TestServer::with_agent().await;
     let session = agent.create_session(hardened()).await;
-    dies(&server, &session, EAT_MEMORY, DeathCause::Oom).await;
+    dies(&server, &session, EAT_KERNEL_MEMORY, DeathCause::Oom).await;
+}
+
+#[tokio::test]
+async fn a_process_that_is_ended_for_its_memory_is_told_apart_from_an_ordinary_failure() {
+    let (_server, agent) = TestServer::with_agent().await;
+    for request in [CreateSession { memory: Some(megabytes(192)), ..open() }, hardened()] {
+        let session = agent.create_session(request).await;
+        let ordinary = session.run("exit 1").await.ended().await;
+        let eater = session.run(EAT_MEMORY).await;
+        let ended = eater.ended().await;
+        match &ended.state {
+            // The kernel may choose to end the whole sandbox all the same.
+            CommandState::Interrupted(Interruption::SandboxDied { cause }) => assert_eq!(*cause, DeathCause::Oom),
+            CommandState::Exited { code } => assert_ne!(*code, 0, "{ended:?}"),
+            CommandState::Signaled { .. } => {}
+            other => panic!("{other:?}"),
+        }
+        glassbox_tests::eventually("the cause is told", STREAMS_END, async || {
+            let view = eater.view().await;
+            let died = matches!(view.state, CommandState::Interrupted(_));
+            (view.out_of_memory || died).then_some(())
+        })
+        .await;
+        assert!(!ordinary.out_of_memory);
+        let again = glassbox_tests::eventually("the next command is taken", USABLE_AGAIN, async || {
+            let request = glassbox_shared::command::RunCommand { command: "echo usable".into(), ..Default::default() };
+            session.try_run(&request).await.ok()
+        })
+        .await;
+        assert_eq!(again.finish().await.text(), "usable\n");
+    }
 }
 
 #[tokio::test]

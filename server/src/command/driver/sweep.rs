@@ -6,6 +6,7 @@ use futures_util::StreamExt as _;
 use glassbox_shared::helper::{Ended, FrameBuffer, FromHelper, HELPER_PATH};
 use tokio::io::AsyncWriteExt as _;
 
+use crate::command::protocol::tame;
 use crate::ids;
 use crate::runtime::{ExecSpec, Runtime};
 
@@ -26,7 +27,7 @@ pub async fn sweep(runtime: &Runtime, container: &str, command_id: &str) -> Resu
             buffer.push(&read.map_err(|error| error.to_string())?);
             let Some((kind, body)) = buffer.next_frame().map_err(|error| error.to_string())? else { continue };
             return match FromHelper::decode(tag, kind, body).map_err(|error| error.to_string())? {
-                FromHelper::Ended(ended) => Ok(ended),
+                FromHelper::Ended(ended) => Ok(tame(ended)),
                 _ => Err("the sweep answered something else".to_owned()),
             };
         }

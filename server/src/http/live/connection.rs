@@ -288,6 +288,8 @@ impl Connection {
                         self.outbox.push(FromServer::Watching { stream, offset });
                         self.streams.push(Stream::new(stream, log, offset));
                     }
+                    // What is not there while the server stops may be there when it is back.
+                    Err(_) if self.app.state.shutdown.is_cancelled() => return ControlFlow::Break(End::Shutdown),
                     Err(DomainError { code, detail, .. }) => {
                         self.outbox.push(FromServer::StreamError { stream, code, detail });
                     }

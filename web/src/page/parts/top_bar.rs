@@ -34,7 +34,7 @@ pub fn TopBar() -> impl IntoView {
                 <span class="name">"glassbox"</span>
             </a>
             <span class="tenant" title="Tenant">{tenant}</span>
-            <button type="button" class="search" on:click=move |_| wishes.make(Wish::Palette) aria-label="Find a session, a command, an action (Ctrl K)">
+            <button type="button" class="search" on:click=move |_| wishes.make(Wish::Palette) title="Find a session, a command, an action">
                 <Icon name=Name::Search />
                 <span class="label">"Find"</span>
                 <kbd>"Ctrl K"</kbd>
