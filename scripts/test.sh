@@ -26,7 +26,10 @@ export GLASSBOX_HELPER="$REPO/target/helper/glassbox-inside" GLASSBOX_BINARY="$R
 timeout 20 docker version >/dev/null 2>&1 || warn "the Docker engine does not answer; the integration tests will say so one by one. Run 'make setup'."
 
 failed=()
-timed "tests" cargo nextest run "${LOCKED[@]}" --workspace --profile "$PROFILE" "$@" || failed+=("tests (nextest)")
+# Some tests wait for minutes; they are marked as ignored and run with the long ones.
+LONG=()
+[ -z "${GLASSBOX_TEST_LONG:-}" ] || LONG=(--run-ignored all)
+timed "tests" cargo nextest run "${LOCKED[@]}" --workspace --profile "$PROFILE" "${LONG[@]}" "$@" || failed+=("tests (nextest)")
 if [ $# = 0 ]; then
   if [ -f tests/browser/run.mjs ]; then
     timed "browser tests" node tests/browser/run.mjs || failed+=("browser tests")

@@ -17,10 +17,10 @@ const STOP_LIMIT: Duration = Duration::from_secs(30);
 /// Lines of its log that a failed test shows.
 const SHOWN_LINES: usize = 60;
 
-/// The program that is tested: `GLASSBOX_TEST_BINARY`, else the one that `cargo build` makes.
+/// The program that is tested: `GLASSBOX_BINARY`, else the one that `cargo build` makes.
 pub fn binary() -> PathBuf {
     let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/glassbox");
-    let path = std::env::var_os("GLASSBOX_TEST_BINARY").map_or_else(built, PathBuf::from);
+    let path = std::env::var_os("GLASSBOX_BINARY").map_or_else(built, PathBuf::from);
     assert!(
         path.is_file(),
         "the program to be tested, {}, is not there; run scripts/build.sh, or `make test`.",
@@ -44,7 +44,8 @@ pub fn glassbox_at(binary: &Path) -> Command {
             command.env_remove(&name);
         }
     }
-    if let Some(helper) = std::env::var_os("GLASSBOX_TEST_HELPER") {
+    // Which helper to use is not a setting of the server's; without it, it looks beside itself.
+    if let Some(helper) = std::env::var_os("GLASSBOX_HELPER") {
         command.env("GLASSBOX_HELPER", helper);
     }
     command.stdin(Stdio::null());

@@ -234,10 +234,10 @@ impl Viewer {
                 assert!(self.changed.changed().await.is_ok(), "the reader ended before: {what}");
             }
         });
-        match waited.await {
-            Ok(found) => found,
-            Err(_late) => panic!("not within {limit:?}: {what}. Streams: {:?}", self.summary()),
-        }
+        let Ok(found) = waited.await else {
+            panic!("not within {limit:?}: {what}. Streams: {:?}", self.summary());
+        };
+        found
     }
 
     /// Waits for the end of the connection, whatever was heard before.

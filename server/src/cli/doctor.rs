@@ -40,11 +40,11 @@ struct Findings {
 }
 
 impl Findings {
-    fn ok(&self, what: &str, detail: &str) {
+    fn ok(what: &str, detail: &str) {
         println!("ok    {what:<10} {detail}");
     }
 
-    fn note(&self, what: &str, detail: &str) {
+    fn note(what: &str, detail: &str) {
         println!("note  {what:<10} {detail}");
     }
 
@@ -55,7 +55,7 @@ impl Findings {
 
     fn judge(&mut self, what: &str, result: Result<String, String>) -> bool {
         match &result {
-            Ok(detail) => self.ok(what, detail),
+            Ok(detail) => Self::ok(what, detail),
             Err(detail) => self.fail(what, detail),
         }
         result.is_ok()
@@ -69,7 +69,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     engine(&mut findings, &arguments.image).await?;
     findings.judge("data", check_data_dir(&data_dir));
     free_space(&mut findings, &data_dir);
-    quotas(&findings);
+    quotas();
     if findings.failed == 0 {
         println!("everything is there; `glassbox serve` will work");
         return Ok(ExitCode::SUCCESS);
@@ -95,7 +95,7 @@ async fn engine(findings: &mut Findings, image: &str) -> anyhow::Result<()> {
             return Ok(());
         }
     };
-    findings.ok("engine", &format!("Docker {}", info.version));
+    Findings::ok("engine", &format!("Docker {}", info.version));
     if !info.runtimes.iter().any(|runtime| runtime == "runsc") {
         findings.fail(
             "runsc",
@@ -200,7 +200,7 @@ fn free_space(findings: &mut Findings, data_dir: &Path) {
             "disk",
             &format!("{} MiB free at {}; at least {} MiB are needed", free >> 20, existing.display(), MIN_FREE >> 20),
         ),
-        Ok(free) => findings.ok("disk", &format!("{} GiB free at {}", free >> 30, existing.display())),
+        Ok(free) => Findings::ok("disk", &format!("{} GiB free at {}", free >> 30, existing.display())),
         Err(error) => findings.fail("disk", &format!("{error:#}")),
     }
 }
@@ -223,12 +223,12 @@ fn free_bytes(folder: &Path) -> anyhow::Result<u64> {
 }
 
 /// A quota on workspaces would need loop devices and root; this version does not set any.
-fn quotas(findings: &Findings) {
+fn quotas() {
     let possible = Path::new("/dev/loop-control").exists();
     let detail = if possible {
         "possible here, not enforced by this version"
     } else {
         "not possible here (no loop devices), not enforced by this version"
     };
-    findings.note("quotas", detail);
+    Findings::note("quotas", detail);
 }

@@ -19,8 +19,8 @@ use super::live::Live;
 use super::request::ValidCommand;
 use super::settings::SessionSettings;
 use super::{log_dir, sandbox, view};
-use crate::command::{Command, Order};
 use crate::command::driver::{self, NewCommand};
+use crate::command::{Command, Order};
 use crate::control::Principal;
 use crate::error::DomainError;
 use crate::runtime::{ContainerStatus, RuntimeError};
@@ -246,7 +246,9 @@ impl Owner {
         }
         let driven = self.live.driven().len();
         if driven >= self.settings.max_commands.saturating_mul(OPEN_OUTPUTS) {
-            let detail = format!("background processes hold the output of {driven} commands open, which is the limit; end some, or redirect their output");
+            let detail = format!(
+                "background processes hold the output of {driven} commands open, which is the limit; end some, or redirect their output"
+            );
             return Err(DomainError::new(ErrorCode::CommandLimit, detail));
         }
         let running = self.live.now().running as usize;
@@ -318,14 +320,14 @@ impl Owner {
     fn command_closed(&mut self, closed: Result<u64, tokio::task::JoinError>) {
         match closed {
             Ok(number) if self.drivers.shutdown.is_cancelled() => {
-                tracing::debug!(number, "left a command to the next start")
+                tracing::debug!(number, "left a command to the next start");
             }
             Ok(number) => {
                 self.live.remove(number);
                 self.publish();
             }
             Err(error) => {
-                tracing::error!(%error, session = %self.id(), "a command's driver broke off; the next start will tell its end")
+                tracing::error!(%error, session = %self.id(), "a command's driver broke off; the next start will tell its end");
             }
         }
     }

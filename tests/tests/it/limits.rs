@@ -161,12 +161,7 @@ async fn what_is_too_large_is_413_and_the_largest_that_is_allowed_works() {
 #[tokio::test]
 async fn unknown_routes_methods_and_ids_have_the_one_error_shape() {
     let (_server, agent) = TestServer::with_agent().await;
-    for path in [
-        "/v1",
-        "/v1/nothing",
-        "/v1/sessions/nonsense",
-        "/v1/sessions/sbx_aaaaaaaaaaaaaaaaaaaa",
-    ] {
+    for path in ["/v1", "/v1/nothing", "/v1/sessions/nonsense", "/v1/sessions/sbx_aaaaaaaaaaaaaaaaaaaa"] {
         assert_eq!(agent.get(path).await.refusal().status, 404, "{path}");
     }
     assert_eq!(

@@ -169,7 +169,8 @@ pub async fn kill(session: &SessionId, id: &CommandId, grace_seconds: f64) -> Re
 /// The end of a command's output as it is now, at most `bytes` of it.
 pub async fn tail(command: &CommandView, bytes: u64) -> Result<Vec<u8>, Failure> {
     let from = command.output_bytes.saturating_sub(bytes);
-    let path = format!("/v1/sessions/{}/commands/{}/output?from={from}&max={bytes}", command.session_id, command.command_id);
+    let path =
+        format!("/v1/sessions/{}/commands/{}/output?from={from}&max={bytes}", command.session_id, command.command_id);
     answer(Request::get(&path).send().await).await?.binary().await.map_err(|_| Failure::unreachable())
 }
 

@@ -1,4 +1,5 @@
-//! Are the events complete? Sequences count by one within an epoch; anything else means: load the lists again.
+//! Are the events complete? Within an epoch sequences only grow; numbers are left out where something newer about the same
+//! thing follows. What was really lost the server says itself, and then, as with another epoch, the lists are loaded again.
 
 /// What to do with what came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,9 +33,8 @@ impl Feed {
         if sequence <= self.sequence {
             return Step::Skip;
         }
-        let next = sequence == self.sequence + 1;
         self.sequence = sequence;
-        if next { Step::Apply } else { Step::Reload }
+        Step::Apply
     }
 
     /// The server dropped events.
@@ -59,10 +59,10 @@ mod tests {
     }
 
     #[test]
-    fn a_new_server_or_a_jump_loads_the_lists_again() {
+    fn a_new_server_or_a_loss_loads_the_lists_again_and_a_jump_does_not() {
         let mut feed = Feed::default();
         feed.hello("a", 5);
-        assert_eq!(feed.event(8), Step::Reload);
+        assert_eq!(feed.event(8), Step::Apply);
         assert_eq!(feed.event(8), Step::Skip);
         assert_eq!(feed.reload(12), Step::Reload);
         assert_eq!(feed.event(13), Step::Apply);

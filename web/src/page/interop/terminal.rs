@@ -95,7 +95,7 @@ impl std::fmt::Debug for Hear {
 /// A terminal in an element. Dropping it takes it out again.
 pub struct Terminal {
     raw: Xterm,
-    parsed: Closure<dyn Fn()>,
+    parsed: Function,
     observer: ResizeObserver,
     mark: std::cell::RefCell<Option<Marker>>,
     _touch: Vec<EventListener>,
@@ -175,7 +175,8 @@ impl Terminal {
         more.on_scroll(moved.as_ref().unchecked_ref());
         let key = key_handler(raw.clone().unchecked_into(), leave);
         raw.attach_custom_key_event_handler(key.as_ref().unchecked_ref());
-        let parsed = Closure::<dyn Fn()>::new(parsed);
+        // Left to the browser's garbage collector: xterm.js may call it for writes that it parses after it was disposed of.
+        let parsed = Closure::<dyn Fn()>::new(parsed).into_js_value().unchecked_into();
 
         // For the browser tests, which read the buffer through it.
         let _ = Reflect::set(parent, &"glassboxTerminal".into(), &raw);
@@ -194,7 +195,7 @@ impl Terminal {
 
     /// Output, in an array of its own (not a view into wasm memory); `parsed` is heard once for it.
     pub fn write(&self, bytes: &Uint8Array) {
-        self.more().write_bytes(bytes, self.parsed.as_ref().unchecked_ref());
+        self.more().write_bytes(bytes, &self.parsed);
     }
 
     /// A rule with our own words on a line of its own. What the output left open (a sequence, a colour, a full screen)

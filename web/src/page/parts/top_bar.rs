@@ -37,7 +37,7 @@ pub fn TopBar() -> impl IntoView {
             <button type="button" class="search" on:click=move |_| wishes.make(Wish::Palette) title="Find a session, a command, an action">
                 <Icon name=Name::Search />
                 <span class="label">"Find"</span>
-                <kbd>"Ctrl K"</kbd>
+                <kbd aria-hidden="true">"Ctrl K"</kbd>
             </button>
             <span class=move || line().0 title=move || line().2 data-testid="line">
                 <span class="dot" aria-hidden="true"></span>

@@ -62,7 +62,7 @@ pub fn Header() -> impl IntoView {
                     <Icon name=Name::Info /><span>"Info"</span>
                 </button>
                 <Show when=move || may_delete.get()>
-                    <button type="button" class="quiet" on:click=move |_| deleting.set(true) title="Delete the session" data-testid="delete-session"><Icon name=Name::Trash /><span>"Delete"</span></button>
+                    <button type="button" class="quiet" on:click=move |_| deleting.set(true) title="Delete the session" aria-label="Delete the session" data-testid="delete-session"><Icon name=Name::Trash /><span>"Delete"</span></button>
                 </Show>
             </div>
             <Delete open=deleting />
