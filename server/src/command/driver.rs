@@ -567,6 +567,10 @@ impl Driver {
         for (channel, rest) in self.filter.flush() {
             self.append(channel, &rest);
         }
+        // The last words of a quick command, which no regular report has told.
+        if self.progress.take().is_some() {
+            self.announce_progress();
+        }
         let Some(writer) = self.writer.take() else { return };
         let state = writer.finish(self.conversation.is_over());
         let mut view = self.current();

@@ -7,16 +7,22 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
 use axum::http::request::Parts;
+use bytes::BytesMut;
+use futures_util::StreamExt as _;
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::id::{CommandId, KeyId, SessionId};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::MAX_BODY;
 use super::error::ApiError;
 use crate::error::DomainError;
 
 /// A body must have arrived after this long; one that drips in would hold a connection for ever.
 const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// A body that is too large is thrown away up to here before it is refused; beyond, the connection is simply closed.
+const MOST_THROWN_AWAY: usize = 16 * 1024 * 1024;
 
 /// A JSON body.
 #[derive(Debug)]
@@ -49,6 +55,28 @@ async fn in_time<T>(arriving: impl Future<Output = Result<T, ApiError>>) -> Resu
     tokio::time::timeout(BODY_TIME, arriving).await.map_err(late)?
 }
 
+/// Reads the body. One that is too large is read on for a while and thrown away: a client that is still sending would
+/// otherwise find its connection broken and never read the answer.
+async fn whole(request: Request) -> Result<Request, ApiError> {
+    let (parts, body) = request.into_parts();
+    let mut pieces = body.into_data_stream();
+    let mut bytes = BytesMut::new();
+    let mut length = 0;
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|_| ApiError::new(ErrorCode::BadRequest, "the body broke off"))?;
+        length += piece.len();
+        if length <= MAX_BODY {
+            bytes.extend_from_slice(&piece);
+        } else if length > MOST_THROWN_AWAY {
+            break;
+        }
+    }
+    if length > MAX_BODY {
+        return Err(ApiError::new(ErrorCode::TooLarge, format!("the body is larger than {MAX_BODY} bytes")));
+    }
+    Ok(Request::from_parts(parts, axum::body::Body::from(bytes.freeze())))
+}
+
 /// From an object; a list, which serde would take as one, is none. What is wrong is told without repeating values: they
 /// may be secrets, and the text is logged.
 fn object<T: DeserializeOwned>(value: Value) -> Result<T, ApiError> {
@@ -71,7 +99,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         in_time(async {
-            let Json(value) = Json::from_request(request, state).await?;
+            let Json(value) = Json::from_request(whole(request).await?, state).await?;
             Ok(Self(object(value)?))
         })
         .await
@@ -83,7 +111,7 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalB
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         in_time(async {
-            let bytes = Bytes::from_request(request, state).await?;
+            let bytes = Bytes::from_request(whole(request).await?, state).await?;
             if bytes.is_empty() { Ok(Self(T::default())) } else { Ok(Self(object(Json::from_bytes(&bytes)?.0)?)) }
         })
         .await

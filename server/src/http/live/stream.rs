@@ -86,6 +86,8 @@ pub(super) struct Stream {
     growth: Growth,
     /// The log's writer is gone; nothing will change any more.
     settled: bool,
+    /// Output was still coming when it began. Who watches what is over asked for all of it.
+    is_live: bool,
 }
 
 async fn grown(mut watch: watch::Receiver<LogState>) -> Option<watch::Receiver<LogState>> {
@@ -96,7 +98,8 @@ impl Stream {
     /// Begins at an offset.
     pub(super) fn new(id: u32, log: Log, offset: u64) -> Self {
         let growth = ReusableBoxFuture::new(grown(log.watch()));
-        Self { id, log, flight: Flight::from(offset), growth, settled: false }
+        let is_live = !log.state().closed;
+        Self { id, log, flight: Flight::from(offset), growth, settled: false, is_live }
     }
 
     /// Is there something to say now?
@@ -135,7 +138,7 @@ impl Stream {
             return Ok(Next::Nothing);
         }
         let from = self.flight.sent;
-        let behind = !state.closed && state.end - from > TOO_FAR_BEHIND;
+        let behind = self.is_live && state.end - from > TOO_FAR_BEHIND;
         let begin = if behind { state.end - CATCH_UP } else { from };
         let Chunk { offset, bytes, .. } = self.log.read(begin, wanted).await?;
         let reason = if behind { GapReason::ViewerBehind } else { GapReason::LogFull };
