@@ -1,7 +1,6 @@
 //! A server of one's own.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -25,7 +24,6 @@ const PREFIX: &str = "glassbox-test-";
 pub struct Setup {
     environment: BTreeMap<String, String>,
     absent: Vec<String>,
-    arguments: Vec<String>,
     binary: Option<PathBuf>,
 }
 
@@ -49,13 +47,6 @@ impl Setup {
     #[must_use]
     pub fn binary(mut self, path: &Path) -> Self {
         self.binary = Some(path.to_owned());
-        self
-    }
-
-    /// One more argument after `serve`.
-    #[must_use]
-    pub fn argument(mut self, argument: &str) -> Self {
-        self.arguments.push(argument.to_owned());
         self
     }
 
@@ -86,12 +77,6 @@ impl Setup {
     }
 }
 
-/// A port that is free now.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port can be had");
-    listener.local_addr().expect("it has an address").port()
-}
-
 /// A real server with its own data, keys, port and labels. When it is dropped its sessions are ended, it is stopped, and
 /// nothing of it may be left in the engine.
 #[derive(Debug)]
@@ -105,7 +90,7 @@ pub struct TestServer {
 impl TestServer {
     /// With more room than a test needs, so that only tests of limits meet one.
     pub fn configure() -> Setup {
-        Setup { environment: BTreeMap::new(), absent: Vec::new(), arguments: Vec::new(), binary: None }
+        Setup { environment: BTreeMap::new(), absent: Vec::new(), binary: None }
             .env("GLASSBOX_REQUESTS_PER_MINUTE", 1_000_000)
             .env("RUST_LOG", "glassbox=debug,info")
             .env("NO_COLOR", 1)

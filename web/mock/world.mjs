@@ -76,7 +76,7 @@ export function world(kind) {
   const own = model.create({ name: "scratch", profile: "open" }, human("Ann"), 600);
   model.append(model.run(own, "uname -a; cat /proc/version", undefined, 400, done(0, 0)), "Linux 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016 x86_64 GNU/Linux\n", 400);
   const big = model.run(own, "seq 1 200000", undefined, 300, done(0, 2));
-  big.mock_gap = [900_000, 1_000_000];
+  big.mock_gap = [1_200_000, 1_250_000];
   model.append(big, Array.from({ length: 200_000 }, (_, i) => i + 1).join("\n") + "\n", 299);
   const api = model.create({ name: "api-client-with-a-rather-long-name-for-a-session", profile: "open" }, agent("claude-code"), 7000);
   model.append(model.run(api, "cargo test --workspace --all-features -- --nocapture", undefined, 2000, done(101, 180)), "test result: FAILED. 211 passed; 3 failed; 0 ignored\n", 1900);
