@@ -113,7 +113,6 @@ impl TestServer {
         let mut command = self.setup.binary.as_deref().map_or_else(glassbox, glassbox_at);
         command
             .arg("serve")
-            .args(&self.setup.arguments)
             .envs(&self.setup.environment)
             .env("GLASSBOX_DATA_DIR", self.data_dir());
         command
