@@ -111,10 +111,7 @@ impl TestServer {
     /// `glassbox serve` as it is started.
     pub fn serve_command(&self) -> Command {
         let mut command = self.setup.binary.as_deref().map_or_else(glassbox, glassbox_at);
-        command
-            .arg("serve")
-            .envs(&self.setup.environment)
-            .env("GLASSBOX_DATA_DIR", self.data_dir());
+        command.arg("serve").envs(&self.setup.environment).env("GLASSBOX_DATA_DIR", self.data_dir());
         command
     }
 
