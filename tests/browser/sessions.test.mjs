@@ -31,7 +31,7 @@ check('what an agent does shows in the list by itself: made, working, failed, ki
   await shows(/exit 3 .*cannot find it/);
 
   const hanging = await agent.run(session, 'echo waiting for godot; exec sleep 1000');
-  await shows(/running docs-site .*exec sleep 1000 .* \d+ s .*waiting for godot/);
+  await shows(/running docs-site .*exec sleep 1000 .*\d+ s .*waiting for godot/);
   await agent.kill(hanging);
   await shows(/killed/);
 
