@@ -151,7 +151,7 @@ async fn a_sandbox_that_dies_again_and_again_is_made_again_each_time() {
     for times in 1..=3 {
         let murder = glassbox_tests::eventually("the command is taken", USABLE_AGAIN, async || {
             let request = glassbox_shared::command::RunCommand {
-                command: format!("echo {times} >> file; kill -9 1"),
+                command: format!("echo {times} >> file; kill -9 1; exec sleep 900"),
                 ..Default::default()
             };
             session.try_run(&request).await.ok()
