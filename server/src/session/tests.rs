@@ -342,7 +342,7 @@ async fn after_a_restart_a_session_without_its_workspace_is_lost_and_strays_are_
 
 #[tokio::test]
 async fn an_idle_session_expires_but_not_while_a_command_runs() {
-    let world = World::with(|settings| settings.idle = Duration::from_millis(300)).await;
+    let world = World::with(|settings| settings.idle = Duration::from_secs(1)).await;
     let (idle, busy) = (world.session().await, world.session().await);
     let command = world.run(&busy, "hang").await;
     world.eventually("the idle one is gone", || world.view(&idle).is_none()).await;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use glassbox_shared::actor::{Actor, Role};
-use glassbox_shared::command::{CommandState, CommandView, RunCommand};
+use glassbox_shared::command::{CommandState, CommandView, Interruption, RunCommand};
 use glassbox_shared::error::ErrorCode;
 use glassbox_tests::{Session, TestServer, hardened, open};
 
@@ -106,6 +106,29 @@ async fn daemons_that_left_the_commands_session_are_gone_too_or_named() {
                 );
             }
         }
+    }
+}
+
+// A command that ends its own helper cannot hide from what comes after.
+#[tokio::test]
+async fn what_a_command_hides_by_killing_its_own_helper_is_gone_or_named() {
+    let (_server, agent) = TestServer::with_agent().await;
+    for (profile, seconds) in [(open(), 336), (hardened(), 337)] {
+        let session = agent.create_session(profile).await;
+        let line = format!("sleep {seconds}");
+        let script = format!("env -i setsid {line} >/dev/null 2>&1 & sleep 1; kill -9 $PPID; exec sleep 338");
+        let command = session.run(&script).await;
+        let view = command.ended().await;
+        assert_eq!(view.state, CommandState::Interrupted(Interruption::HelperLost), "{view:?}");
+        let survivors = view.kill.clone().map(|report| report.survivors).unwrap_or_default();
+        for pid in session.processes(&line).await {
+            assert!(
+                survivors.iter().any(|survivor| survivor.pid == pid),
+                "{line} ({pid}) lives and is not named: {survivors:?}"
+            );
+        }
+        assert_gone(&session, &["sleep 338"]).await;
+        assert_eq!(session.sh("echo still usable").await, "still usable\n");
     }
 }
 
