@@ -83,6 +83,11 @@ fn end_everything(command: &CommandId) -> Vec<Survivor> {
         let _ = sys::send(*pid, signal::STOP);
     }
     wait_until(|| process::list().iter().all(|p| !helpers.contains(&p.pid) || p.is_stopped || p.is_zombie));
+    // One that was dying has held nobody: what it had adopted may be init's by now.
+    let is_held = {
+        let table = process::list();
+        !helpers.is_empty() && helpers.iter().all(|pid| table.iter().any(|p| p.pid == *pid && p.is_stopped))
+    };
     let mut survivors = end_processes(command, &helpers);
     if !survivors.is_empty() {
         // The helper stays, for the reasons above: a survivor as well.
@@ -101,6 +106,9 @@ fn end_everything(command: &CommandId) -> Vec<Survivor> {
     let mut survivors = end_processes(command, &[]);
     let helpers = helpers.into_iter().filter(|pid| lives(*pid));
     survivors.extend(helpers.map(|pid| Survivor { pid, name: process::name(pid) }));
+    if !is_held {
+        survivors.extend(strays());
+    }
     survivors.truncate(MAX_SURVIVORS);
     survivors
 }

@@ -116,7 +116,7 @@ async fn what_a_command_hides_by_killing_its_own_helper_is_gone_or_named() {
     for (profile, seconds) in [(open(), 336), (hardened(), 337)] {
         let session = agent.create_session(profile).await;
         let line = format!("sleep {seconds}");
-        let script = format!("env -i setsid {line} >/dev/null 2>&1 & sleep 1; kill -9 $PPID; exec sleep 338");
+        let script = format!("(env -i setsid {line} >/dev/null 2>&1 &); sleep 1; kill -9 $PPID; exec sleep 338");
         let command = session.run(&script).await;
         let view = command.ended().await;
         assert_eq!(view.state, CommandState::Interrupted(Interruption::HelperLost), "{view:?}");

@@ -74,8 +74,8 @@ rm -f new-*
 good glassbox-inside "$1" && [ -x glassbox-inside ] || exit 3
 "#;
 
-/// Where the helper of this server lies: where [`HELPER_VARIABLE`] says, else beside the executable, in the build
-/// folder beside it, or where packages put it.
+/// Where the helper of this server lies: where [`HELPER_VARIABLE`] says, else in the build folder beside the executable,
+/// beside the executable itself, or where packages put it.
 pub fn find_helper() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os(HELPER_VARIABLE) {
         return Some(PathBuf::from(path));
@@ -84,10 +84,11 @@ pub fn find_helper() -> Option<PathBuf> {
     let folder = executable.parent()?;
     let name = "glassbox-inside";
     let places = [
-        folder.join(name),
-        // target/debug/glassbox, then target/debug/deps/a-test.
+        // target/debug/glassbox, then target/debug/deps/a-test. Before the executable's own folder: there cargo puts a
+        // helper for the host's tests, which is not static.
         folder.join("../helper").join(name),
         folder.join("../../helper").join(name),
+        folder.join(name),
         Path::new("/usr/lib/glassbox").join(name),
     ];
     places.into_iter().find(|place| place.is_file())
