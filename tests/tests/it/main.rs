@@ -10,6 +10,7 @@ mod cli_engine;
 mod cli_run;
 mod commands;
 mod flood;
+mod helper_place;
 mod kill;
 mod leftovers;
 mod limits;

@@ -9,12 +9,15 @@
 //! enough: under gVisor 2024-07 root in a sandbox is told "Read-only file system" when it opens a file there for
 //! writing, yet the truncation has already reached the host, and the helper of every sandbox would be empty. Through
 //! the second volume the host's own kernel refuses.
+//!
+//! A name may be taken by a volume without our labels: an engine that is killed while it makes one comes back with just
+//! that. It is not ours to touch, and must not keep every sandbox from starting, so the next name is taken.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use bollard::models::VolumeCreateRequest;
+use bollard::models::{Volume, VolumeCreateRequest};
 use bollard::query_parameters::{
     ListVolumesOptionsBuilder, RemoveVolumeOptions, StartContainerOptions, UploadToContainerOptionsBuilder,
     WaitContainerOptionsBuilder,
@@ -24,7 +27,7 @@ use futures_util::StreamExt as _;
 use rand::Rng as _;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{OnceCell, Semaphore};
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use super::body::create_body;
 use super::client::{Deadline, Engine, Failure, if_there};
@@ -54,6 +57,10 @@ const TIDY: Deadline = Deadline::remove("removing helpers of other versions", 15
 
 /// A helper larger than this is not one: ours is below 2 MB.
 const LARGEST_HELPER: u64 = 64 << 20;
+
+/// Names that are tried, one after the other. Each that is taken means that an engine died in the one moment that
+/// matters, or that somebody made a volume under our name.
+const MOST_NAMES: usize = 5;
 
 /// Memory of the filling sandbox: gVisor needs about 30 MB at rest.
 const FILL_MEMORY: u64 = 256 << 20;
@@ -98,25 +105,46 @@ pub fn find_helper() -> Option<PathBuf> {
 struct Binary {
     bytes: Bytes,
     checksum: String,
-    volume: String,
 }
 
 impl Binary {
-    /// The volume that sandboxes mount.
-    fn sealed(&self) -> String {
-        format!("{}{SEALED}", self.volume)
+    /// Begins the names of its volumes.
+    fn stem(&self) -> String {
+        format!("glassbox-helper-{}", &self.checksum[..16])
+    }
+
+    /// The names that its volume may have, in the order of trying.
+    fn names(&self) -> impl Iterator<Item = String> {
+        let stem = self.stem();
+        (1..=MOST_NAMES).map(move |number| if number == 1 { stem.clone() } else { format!("{stem}-{number}") })
     }
 }
 
 /// Ends the name of the volume that sandboxes mount.
 const SEALED: &str = "-sealed";
 
+/// Where the helper is.
+#[derive(Debug, Clone)]
+struct Place {
+    /// The volume that was filled.
+    volume: String,
+    /// Its [`MADE`] label.
+    made: String,
+}
+
+impl Place {
+    /// The volume that sandboxes mount.
+    fn sealed(&self) -> String {
+        format!("{}{SEALED}", self.volume)
+    }
+}
+
 /// Owns the helper's volumes.
 pub(super) struct Helper {
     path: PathBuf,
     binary: OnceCell<Binary>,
-    /// The [`MADE`] label of the volume that was found good.
-    verified: Mutex<Option<String>>,
+    /// The place that was found good.
+    verified: Mutex<Option<Place>>,
     /// One filling at a time.
     turn: Semaphore,
 }
@@ -136,36 +164,71 @@ impl Helper {
     /// may have removed it meanwhile, and the engine would silently mount an empty one.
     pub(super) async fn volume(&self, engine: &Engine, config: &DockerConfig) -> Result<String, RuntimeError> {
         let binary = self.binary.get_or_try_init(|| read(&self.path)).await?;
-        if self.is_good(engine, binary).await? {
-            return Ok(binary.sealed());
+        if let Some(sealed) = self.good(engine).await? {
+            return Ok(sealed);
         }
         let _turn = self.turn.acquire().await.expect("our semaphore is never closed");
         // Whoever had the turn before may have done it.
-        if !self.is_good(engine, binary).await? {
-            let (made, place) = make_volume(engine, config, binary).await?;
-            fill(engine, config, binary).await?;
-            seal(engine, config, binary, &made, &place).await?;
-            info!(volume = binary.sealed(), "the helper is in place");
-            *self.lock() = Some(made);
-            tidy(engine, config, &binary.volume).await;
+        if let Some(sealed) = self.good(engine).await? {
+            return Ok(sealed);
         }
-        Ok(binary.sealed())
-    }
-
-    async fn is_good(&self, engine: &Engine, binary: &Binary) -> Result<bool, RuntimeError> {
-        let Some(verified) = self.lock().clone() else { return Ok(false) };
-        for name in [&binary.volume, &binary.sealed()] {
-            let found = if_there(engine.call(LOOK, |docker| async move { docker.inspect_volume(name).await }).await)?;
-            if found.is_none_or(|volume| volume.labels.get(MADE) != Some(&verified)) {
-                return Ok(false);
+        for name in binary.names() {
+            match put_in_place(engine, config, binary, &name).await? {
+                Ok(place) => {
+                    let sealed = place.sealed();
+                    info!(volume = sealed, "the helper is in place");
+                    *self.lock() = Some(place);
+                    tidy(engine, config, &binary.stem()).await;
+                    return Ok(sealed);
+                }
+                Err(Taken(name)) => {
+                    warn!(
+                        name,
+                        "a volume has the helper's name and is not ours, so another name is taken; see `docker volume inspect`"
+                    );
+                }
             }
         }
-        Ok(true)
+        let stem = binary.stem();
+        Err(RuntimeError::NoHelper(format!(
+            "all of its {MOST_NAMES} names are taken by volumes that are not ours; remove them (`docker volume ls --filter name={stem}`)"
+        )))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+    /// The volume that sandboxes mount, if it was found good and is still there.
+    async fn good(&self, engine: &Engine) -> Result<Option<String>, RuntimeError> {
+        let Some(place) = self.lock().clone() else { return Ok(None) };
+        for name in [&place.volume, &place.sealed()] {
+            let found = if_there(engine.call(LOOK, |docker| async move { docker.inspect_volume(name).await }).await)?;
+            if found.is_none_or(|volume| volume.labels.get(MADE) != Some(&place.made)) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(place.sealed()))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Place>> {
         self.verified.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A volume of this name is there and cannot be ours.
+struct Taken(String);
+
+/// Makes, fills and seals the volume of this name, as far as that is not done yet.
+async fn put_in_place(
+    engine: &Engine,
+    config: &DockerConfig,
+    binary: &Binary,
+    name: &str,
+) -> Result<Result<Place, Taken>, RuntimeError> {
+    let request = request(config, name.to_owned(), format!("{:016x}", rand::rng().random::<u64>()));
+    // An engine answers with what is there when the name is taken.
+    let mut volume = engine.call(MAKE, |docker| async move { docker.create_volume(request).await }).await?;
+    let Some(made) = volume.labels.remove(MADE) else { return Ok(Err(Taken(name.to_owned()))) };
+    let place = Place { volume: name.to_owned(), made };
+    fill(engine, config, binary, &place).await?;
+    Ok(seal(engine, config, &place, &volume.mountpoint).await?.map(|()| place))
 }
 
 async fn read(path: &Path) -> Result<Binary, RuntimeError> {
@@ -179,8 +242,7 @@ async fn read(path: &Path) -> Result<Binary, RuntimeError> {
     let bytes = Bytes::from(tokio::fs::read(path).await.map_err(say)?);
     let checksum: String =
         Sha256::digest(&bytes).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
-    let volume = format!("glassbox-helper-{}", &checksum[..16]);
-    Ok(Binary { bytes, checksum, volume })
+    Ok(Binary { bytes, checksum })
 }
 
 fn request(config: &DockerConfig, name: String, made: String) -> VolumeCreateRequest {
@@ -195,65 +257,53 @@ fn request(config: &DockerConfig, name: String, made: String) -> VolumeCreateReq
     }
 }
 
-fn not_ours(name: &str) -> RuntimeError {
-    RuntimeError::NoHelper(format!("there is a volume {name} that is not ours; remove it (`docker volume rm {name}`)"))
-}
-
-/// Makes the volume, or finds it; says which one it is, and where the engine keeps it.
-async fn make_volume(
-    engine: &Engine,
-    config: &DockerConfig,
-    binary: &Binary,
-) -> Result<(String, String), RuntimeError> {
-    let request = request(config, binary.volume.clone(), format!("{:016x}", rand::rng().random::<u64>()));
-    let mut volume = engine.call(MAKE, |docker| async move { docker.create_volume(request).await }).await?;
-    // Without it, it was not made here: an engine makes a volume when a container names one that is not there.
-    let made = volume.labels.remove(MADE).ok_or_else(|| not_ours(&binary.volume))?;
-    Ok((made, volume.mountpoint))
-}
-
-/// Makes the volume that sandboxes mount, or finds it: a read-only bind of the filled one. One of an earlier filling is
-/// replaced; where a sandbox still uses that, the engine refuses, and says so.
+/// Makes the volume that sandboxes mount, or finds it: a read-only bind of the filled one, which the engine keeps in
+/// `folder`. One of an earlier filling is replaced, unless a sandbox still uses it: then the name is taken.
 async fn seal(
     engine: &Engine,
     config: &DockerConfig,
-    binary: &Binary,
-    made: &str,
-    place: &str,
-) -> Result<(), RuntimeError> {
-    let name = &binary.sealed();
-    let options = HashMap::from([("type", "none"), ("o", "bind,ro"), ("device", place)]);
+    place: &Place,
+    folder: &str,
+) -> Result<Result<(), Taken>, RuntimeError> {
+    let name = &place.sealed();
+    let options = [("type", "none"), ("o", "bind,ro"), ("device", folder)];
     let options: HashMap<String, String> =
         options.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let is_right = |volume: &Volume| volume.labels.get(MADE) == Some(&place.made) && volume.options == options;
     let found = if_there(engine.call(LOOK, |docker| async move { docker.inspect_volume(name).await }).await)?;
     if let Some(found) = found {
-        let is_ours = found.labels.get(labels::KIND).is_some_and(|kind| kind == "helper");
-        if !is_ours {
-            return Err(not_ours(name));
+        if is_right(&found) {
+            return Ok(Ok(()));
         }
-        if found.labels.get(MADE).map(String::as_str) == Some(made) && found.options == options {
-            return Ok(());
+        if found.labels.get(labels::KIND).is_none_or(|kind| kind != "helper") {
+            return Ok(Err(Taken(name.clone())));
         }
-        engine
+        let removed = engine
             .call(TIDY, |docker| async move { docker.remove_volume(name, None::<RemoveVolumeOptions>).await })
-            .await?;
+            .await;
+        match removed {
+            Ok(()) => {}
+            Err(failure) if failure.is_missing() => {}
+            Err(failure) if failure.status() == Some(409) => return Ok(Err(Taken(name.clone()))),
+            Err(failure) => return Err(failure.into()),
+        }
     }
     let request = VolumeCreateRequest {
         driver: Some("local".to_owned()),
         driver_opts: Some(options.clone()),
-        ..request(config, name.clone(), made.to_owned())
+        ..request(config, name.clone(), place.made.clone())
     };
     let volume = engine.call(MAKE, |docker| async move { docker.create_volume(request).await }).await?;
     // Two servers may do this at once: the engine then gives the second one what the first one made.
-    if volume.options == options { Ok(()) } else { Err(not_ours(name)) }
+    Ok(if is_right(&volume) { Ok(()) } else { Err(Taken(name.clone())) })
 }
 
 /// Puts the binary into the volume, unless it is there, and verifies it.
-async fn fill(engine: &Engine, config: &DockerConfig, binary: &Binary) -> Result<(), RuntimeError> {
+async fn fill(engine: &Engine, config: &DockerConfig, binary: &Binary, place: &Place) -> Result<(), RuntimeError> {
     // One for each instance: what a crash left behind is found under this name, and replaced.
     let container = format!("glassbox-helper-fill-{}", config.instance);
     let brought = format!("new-{:016x}", rand::rng().random::<u64>());
-    let body = create_body(&settings(config, binary, &brought));
+    let body = create_body(&settings(config, binary, place, &brought));
     containers::create(engine, &config.instance, &container, &config.helper_image, body).await?;
     let filled = fill_in(engine, &container, binary, &brought).await;
     containers::discard(engine, &config.instance, &container).await;
@@ -290,7 +340,7 @@ async fn fill_in(engine: &Engine, container: &str, binary: &Binary, brought: &st
 }
 
 /// The filling sandbox: as closed as the hardened profile, and root, as the volume is root's.
-fn settings(config: &DockerConfig, binary: &Binary, brought: &str) -> ContainerSettings {
+fn settings(config: &DockerConfig, binary: &Binary, place: &Place, brought: &str) -> ContainerSettings {
     let text = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     ContainerSettings {
         runtime: RUNTIME.to_owned(),
@@ -307,7 +357,7 @@ fn settings(config: &DockerConfig, binary: &Binary, brought: &str) -> ContainerS
         read_only_root: true,
         tmpfs: BTreeMap::new(),
         mounts: vec![VolumeMount {
-            volume: binary.volume.clone(),
+            volume: place.volume.clone(),
             target: helper_directory().to_owned(),
             read_only: false,
             copy_from_image: false,
@@ -362,7 +412,7 @@ async fn tidy(engine: &Engine, config: &DockerConfig, keep: &str) {
     };
     for volume in found.volumes.unwrap_or_default() {
         let base = volume.name.strip_suffix(SEALED).unwrap_or(&volume.name);
-        if base == keep {
+        if base.starts_with(keep) {
             continue;
         }
         for name in [&format!("{base}{SEALED}"), base] {
