@@ -6,6 +6,8 @@
 //! - [`actor`]: roles and who did something
 //! - [`session`], [`command`]: what the REST API and the page see of them
 //! - [`error`]: the one error shape and its stable codes
+//! - [`history`]: ended sessions, their time line, and searching
+//! - [`files`]: files of a sandbox, and the frames of the file service
 //! - [`helper`]: the frames between the server and `glassbox-inside`
 //! - [`live`]: the live socket's protocol
 //! - [`text`]: turning hostile bytes into something that can be shown
@@ -14,7 +16,9 @@
 pub mod actor;
 pub mod command;
 pub mod error;
+pub mod files;
 pub mod helper;
+pub mod history;
 pub mod id;
 pub mod live;
 pub mod session;
