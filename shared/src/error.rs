@@ -42,6 +42,10 @@ codes! {
     HostNotAllowed = 421,
     /// The Origin header is foreign, or missing where it is required.
     OriginNotAllowed = 403,
+    /// The path leads out of the workspace.
+    OutsideWorkspace = 403,
+    /// The sandbox's user may not do this to this file.
+    PermissionDenied = 403,
     /// No such route or object.
     NotFound = 404,
     /// The method does not exist on this route.
@@ -50,18 +54,34 @@ codes! {
     AlreadyEnded = 409,
     /// The state does not allow this now.
     Conflict = 409,
+    /// Something of that name is there already.
+    Exists = 409,
+    /// The folder is not empty.
+    NotEmpty = 409,
+    /// The file is not the version that was expected, or is there although it was to be new.
+    Changed = 412,
     /// Bytes were asked for that do not exist yet.
     OffsetBeyondEnd = 416,
     /// The body is larger than allowed.
     TooLarge = 413,
     /// Body or query of the wrong shape.
     Invalid = 422,
+    /// A file name or path that cannot be.
+    BadName = 422,
+    /// It is a folder, a pipe, a socket or a device: only files have content.
+    NotAFile = 422,
+    /// It is not a folder.
+    NotAFolder = 422,
+    /// Links lead to links without end.
+    LinkLoop = 422,
     /// Too many requests a minute.
     RateLimited = 429,
     /// The tenant's session limit.
     SessionLimit = 429,
     /// Too many commands running in this session.
     CommandLimit = 429,
+    /// Too many file operations or uploads at once in this session.
+    FileLimit = 429,
     /// Something broke here; the log has the request id.
     Internal = 500,
     /// Not built yet.
@@ -72,10 +92,14 @@ codes! {
     EngineUnavailable = 503,
     /// The kill could not be verified; the command still counts as running.
     KillUnverified = 503,
+    /// The sandbox's file service does not answer; the next request starts a new one.
+    FilesUnavailable = 503,
     /// The server is shutting down.
     ShuttingDown = 503,
     /// The data disk is full.
     StorageFull = 507,
+    /// The sandbox's disk is full, or its quota used up.
+    WorkspaceFull = 507,
 }
 
 /// The body of every answer that is not a success.

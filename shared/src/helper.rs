@@ -255,7 +255,7 @@ impl FrameBuffer {
     }
 }
 
-fn frame(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
     let length: usize = 1 + parts.iter().map(|part| part.len()).sum::<usize>();
     let mut bytes = Vec::with_capacity(4 + length);
     bytes.extend_from_slice(&(length as u32).to_le_bytes());
@@ -266,11 +266,11 @@ fn frame(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-fn json<T: Serialize>(value: &T) -> Vec<u8> {
+pub(crate) fn json<T: Serialize>(value: &T) -> Vec<u8> {
     serde_json::to_vec(value).expect("plain data without maps of odd keys always serialises")
 }
 
-fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, FrameError> {
+pub(crate) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, FrameError> {
     serde_json::from_slice(body).map_err(|_| FrameError::Malformed("payload"))
 }
 
