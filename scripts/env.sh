@@ -27,6 +27,10 @@ if [ -s "$REPO/target/setup/wasm-toolchain" ]; then
   export GLASSBOX_WASM_TOOLCHAIN
 fi
 
+# The page's components as boxed views, Leptos' own switch: its generic view types would otherwise make each place where
+# one is used code of its own (a fifth of the download). Checks and builds share what they compiled only with the same flags.
+export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="--cfg erase_components"
+
 # What the tests and the page builder look for.
 GLASSBOX_CHROMIUM="${GLASSBOX_CHROMIUM:-/usr/bin/chromium}"
 export GLASSBOX_CHROMIUM
