@@ -1,17 +1,19 @@
 //! `glassbox-inside`: the parent of every command, inside the sandbox.
 //!
-//! The server runs it by one exec per command and talks to it in frames; [`glassbox_shared::helper`] describes the
+//! The server runs it by one exec per command (and one for a session's files) and talks to it in frames; [`glassbox_shared::helper`] describes the
 //! protocol. It runs where hostile code runs, as the same user, so it keeps its memory and descriptors to itself, lets no
 //! signal but KILL and STOP act upon it, and never lets a child inherit its stdin or stdout.
 //!
 //! | module | owns |
 //! | --- | --- |
 //! | [`run`] | one command: start, output, end |
+//! | [`files`] | the file service of a sandbox |
 //! | [`sweep`] | ending what is left of a command without its helper |
 //! | [`kill`] | TERM, grace, KILL, verified |
 //! | [`tree`], [`process`] | who belongs to a command; reading `/proc` |
 //! | [`sys`] | system calls; all `unsafe` |
 
+mod files;
 mod kill;
 mod process;
 mod run;
@@ -26,7 +28,7 @@ use std::process::ExitCode;
 
 use glassbox_shared::id::CommandId;
 
-const USAGE: &str = "usage: glassbox-inside run COMMAND_ID | sweep COMMAND_ID | --version";
+const USAGE: &str = "usage: glassbox-inside run COMMAND_ID | sweep COMMAND_ID | files | --version";
 
 /// Used wrongly, or spoken to in nonsense.
 const REFUSED: u8 = 2;
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
             println!("{} {}", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
         }
+        ["files"] => files::serve(),
         [task @ ("run" | "sweep"), id] => match id.parse::<CommandId>() {
             Ok(command) if task == "run" => run::run(&command),
             Ok(command) => sweep::sweep(&command),
