@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use clap::Args;
 use futures_util::StreamExt as _;
 use glassbox_shared::session::Profile;
 
+use crate::http::tls::Tls;
 use crate::ids;
 use crate::runtime::{ExecSpec, Runtime, SandboxSpec, spec};
 use crate::server::config::{DEFAULT_IMAGE, DataDirArg};
@@ -31,6 +32,12 @@ pub struct Arguments {
     /// The image that would be used.
     #[arg(long, env = "GLASSBOX_IMAGE", default_value = DEFAULT_IMAGE)]
     image: String,
+    /// The certificate that would be used.
+    #[arg(long, env = "GLASSBOX_TLS_CERT", value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// Its key.
+    #[arg(long, env = "GLASSBOX_TLS_KEY", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
 }
 
 /// Prints a line for each finding and counts those that would keep a server from serving.
@@ -65,10 +72,11 @@ impl Findings {
 /// Looks at everything that can be looked at; what depends on something missing is left out.
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut findings = Findings::default();
-    let data_dir = arguments.data_dir.path();
+    let data_dir = arguments.data_dir.path()?;
     engine(&mut findings, &arguments.image).await?;
     findings.judge("data", check_data_dir(&data_dir));
     free_space(&mut findings, &data_dir);
+    tls(&mut findings, &arguments)?;
     quotas();
     if findings.failed == 0 {
         println!("everything is there; `glassbox serve` will work");
@@ -220,6 +228,33 @@ fn free_bytes(folder: &Path) -> anyhow::Result<u64> {
         answer.assume_init()
     };
     Ok(answer.f_bavail.saturating_mul(answer.f_frsize))
+}
+
+/// The certificate, where one would be used: given here, or in the file of settings.
+fn tls(findings: &mut Findings, arguments: &Arguments) -> anyhow::Result<()> {
+    let file = |given: &Option<PathBuf>, name| -> anyhow::Result<Option<PathBuf>> {
+        Ok(match given {
+            Some(path) => Some(path.clone()),
+            None => arguments.data_dir.in_file(name)?.map(PathBuf::from),
+        })
+    };
+    let (cert, key) = (file(&arguments.tls_cert, "tls_cert")?, file(&arguments.tls_key, "tls_key")?);
+    match (cert, key) {
+        (None, None) => {}
+        (Some(cert), Some(key)) => match Tls::open(cert, key).map(|tls| tls.validity()) {
+            Ok((validity, false)) => Findings::ok("tls", &validity),
+            Ok((validity, true)) if validity.contains("EXPIRED") => findings.fail("tls", &validity),
+            Ok((validity, true)) => Findings::note("tls", &format!("{validity}; renew it and send SIGHUP")),
+            Err(error) => findings.fail("tls", &error.to_string()),
+        },
+        (Some(_), None) | (None, Some(_)) => {
+            findings.fail(
+                "tls",
+                "certificate and key belong together; set GLASSBOX_TLS_CERT and GLASSBOX_TLS_KEY, or none",
+            );
+        }
+    }
+    Ok(())
 }
 
 /// A quota on workspaces would need loop devices and root; this version does not set any.

@@ -29,7 +29,7 @@ pub struct LinkArgs {
 
 /// Prints the link, alone on standard output.
 pub async fn run(args: LinkArgs) -> anyhow::Result<()> {
-    let path = args.data_dir.path();
+    let path = args.data_dir.path()?;
     let base = match args.url {
         Some(url) => url,
         None => announced_address(&path)?.unwrap_or_else(|| USUAL_ADDRESS.to_owned()),

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod backup;
 mod client;
+mod config;
 mod demo;
 mod doctor;
 mod keys;
@@ -28,6 +30,12 @@ enum Command {
     Link(link::LinkArgs),
     /// Create, list and revoke API keys.
     Keys(keys::KeysArgs),
+    /// Copy all data into one file, while the server runs or not.
+    Backup(backup::BackupArgs),
+    /// Make a data directory from such a file.
+    Restore(backup::RestoreArgs),
+    /// Check the server's settings, or print an example file of them.
+    Config(config::ConfigArgs),
     /// Look whether this machine can serve, and say what to do where it cannot.
     Doctor(doctor::Arguments),
     /// Run one command in a sandbox of its own and remove the sandbox afterwards.
@@ -48,6 +56,9 @@ pub fn main() -> ExitCode {
             Command::Serve(arguments) => serve::run(arguments).await.map(|()| ExitCode::SUCCESS),
             Command::Link(arguments) => link::run(arguments).await.map(|()| ExitCode::SUCCESS),
             Command::Keys(arguments) => keys::run(arguments).await.map(|()| ExitCode::SUCCESS),
+            Command::Backup(arguments) => backup::backup(arguments).map(|()| ExitCode::SUCCESS),
+            Command::Restore(arguments) => backup::restore(arguments).map(|()| ExitCode::SUCCESS),
+            Command::Config(arguments) => config::run(arguments),
             Command::Doctor(arguments) => doctor::run(arguments).await,
             Command::Run(arguments) => run::run(arguments).await,
             Command::Demo(arguments) => demo::run(arguments).await.map(|()| ExitCode::SUCCESS),

@@ -1,21 +1,27 @@
 //! `glassbox serve`.
 
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
 use glassbox_shared::actor::Role;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::demo;
 use crate::access::{LINK_SECONDS, link_url};
+use crate::http::tls::Tls;
 use crate::server::config::{LogFormat, ServeArgs};
 use crate::server::data::DataDir;
 use crate::server::{self, Server};
 
-/// A stop that takes longer than this is cut off: something is stuck, and state is on disk already.
-const STOP_DEADLINE: Duration = Duration::from_secs(15);
+/// A stop that takes longer than this is cut off: something is stuck, and state is on disk already. Requests and sockets get
+/// 5 s of it, owners and drivers 3 s more; the rest is for the database. Whoever asked for the stop waits 10 s.
+const STOP_DEADLINE: Duration = Duration::from_secs(9);
+/// Between looks at the certificate: it is told two weeks before its end, each day.
+const CERTIFICATE_INTERVAL: Duration = Duration::from_hours(24);
 
 /// Serve the API and the page.
 #[derive(Debug, Args)]
@@ -27,7 +33,8 @@ pub struct Arguments {
     demo: bool,
 }
 
-/// Serves until SIGINT or SIGTERM.
+/// Serves until SIGINT or SIGTERM. SIGHUP has the certificate read again; with a terminal it means that this is gone, and
+/// stops too.
 pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let config = arguments.serve.into_config()?;
     start_tracing(config.log);
@@ -40,7 +47,14 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         )
     })?;
     let address = listener.local_addr().context("the listening address cannot be read")?;
-    let base = config.public_urls.first().map_or_else(|| format!("http://{address}"), |url| url.origin.clone());
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    anyhow::ensure!(
+        !(arguments.demo && config.tls.is_some()),
+        "the demo agent speaks plain HTTP; leave out --demo, or the certificate"
+    );
+    let base = config.public_urls.first().map_or_else(|| format!("{scheme}://{address}"), |url| url.origin.clone());
+    // Followed from here on, so that none of them ends this program in the middle of something.
+    let mut signals = Signals::follow()?;
     let runtime = server::connect(&config.image, data.instance())?;
     let shutdown = CancellationToken::new();
     let server = Server::start(config, data, runtime, shutdown.clone()).await?;
@@ -58,17 +72,16 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         None
     };
     let stopping = {
-        let shutdown = shutdown.clone();
+        let (shutdown, tls) = (shutdown.clone(), server.tls());
         async move {
-            let outcome = stop_signal().await;
+            signals.until_stop(tls.as_deref()).await;
             println!("glassbox is stopping");
             shutdown.cancel();
-            outcome
         }
     };
     let serving = async {
-        let (served, stopped) = tokio::join!(server.serve(listener), stopping);
-        served.and(stopped)
+        let (served, ()) = tokio::join!(server.serve(listener), stopping);
+        served
     };
     let cut_off = async {
         shutdown.cancelled().await;
@@ -99,12 +112,65 @@ async fn start_demo(
     }))
 }
 
-async fn stop_signal() -> anyhow::Result<()> {
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-        .context("SIGTERM cannot be followed")?;
-    tokio::select! {
-        outcome = tokio::signal::ctrl_c() => outcome.context("SIGINT cannot be followed"),
-        _ = terminate.recv() => Ok(()),
+/// The signals that mean something here.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn follow() -> anyhow::Result<Self> {
+        let follow = |kind| signal(kind).context("signals cannot be followed");
+        Ok(Self {
+            interrupt: follow(SignalKind::interrupt())?,
+            terminate: follow(SignalKind::terminate())?,
+            hang_up: follow(SignalKind::hangup())?,
+        })
+    }
+
+    /// Returns when the server shall stop; until then it sees to the certificate.
+    async fn until_stop(&mut self, tls: Option<&Tls>) {
+        let has_terminal = std::io::stdin().is_terminal();
+        let mut looks = tokio::time::interval(CERTIFICATE_INTERVAL);
+        loop {
+            tokio::select! {
+                _ = self.interrupt.recv() => return,
+                _ = self.terminate.recv() => return,
+                _ = self.hang_up.recv() => {
+                    if has_terminal {
+                        return;
+                    }
+                    read_again(tls);
+                }
+                _ = looks.tick() => tell_validity(tls),
+            }
+        }
+    }
+}
+
+fn read_again(tls: Option<&Tls>) {
+    let Some(tls) = tls else {
+        tracing::info!(
+            "SIGHUP: no certificate is used, so there is nothing to read again; other settings need a restart"
+        );
+        return;
+    };
+    match tls.reload() {
+        Ok(()) => {
+            tracing::info!("certificate and key were read again; new connections use them");
+            tell_validity(Some(tls));
+        }
+        Err(error) => tracing::error!(%error, "the new certificate cannot be used; the old one stays in use"),
+    }
+}
+
+fn tell_validity(tls: Option<&Tls>) {
+    let Some((validity, worry)) = tls.map(Tls::validity) else { return };
+    if worry {
+        tracing::warn!("the certificate: {validity}; renew it and send SIGHUP");
+    } else {
+        tracing::info!("the certificate: {validity}");
     }
 }
 

@@ -15,6 +15,7 @@ use axum::response::Response;
 use glassbox_shared::error::ErrorCode;
 
 use super::App;
+use super::client::Client;
 use super::error::ApiError;
 use super::principal;
 
@@ -62,14 +63,20 @@ impl Guard {
     }
 
     /// All checks, in their order.
-    fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
-        let asked = self.check_host(uri, headers)?;
+    fn check(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        forwarded_host: Option<&str>,
+    ) -> Result<(), ApiError> {
+        let asked = self.check_host(uri, headers, forwarded_host)?;
         self.check_origin(method, uri, headers, &asked)?;
         check_address(uri)
     }
 
-    /// The host that was asked, which is one of ours.
-    fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<Authority, ApiError> {
+    /// The host that was asked, which is one of ours: the one that a trusted proxy was asked for, where it says so.
+    fn check_host(&self, uri: &Uri, headers: &HeaderMap, forwarded_host: Option<&str>) -> Result<Authority, ApiError> {
         let refused = || {
             ApiError::new(
                 ErrorCode::HostNotAllowed,
@@ -78,15 +85,16 @@ impl Guard {
         };
         let named = single(headers, &header::HOST).ok().flatten().ok_or_else(refused)?;
         let asked: Authority = named.parse().map_err(|_| refused())?;
-        // An absolute address in the request line says the host a second time.
-        let also = uri.authority().into_iter();
+        let forwarded = forwarded_host.map(|host| host.parse::<Authority>().map_err(|_| refused())).transpose()?;
+        // An absolute address in the request line says the host a second time, and a proxy once more.
+        let also = uri.authority().into_iter().chain(&forwarded);
         for authority in std::iter::once(&asked).chain(also) {
             let host = plain_host(authority.host());
             if authority.as_str().contains('@') || !self.hosts.contains(&host) {
                 return Err(refused());
             }
         }
-        Ok(asked)
+        Ok(forwarded.unwrap_or(asked))
     }
 
     fn check_origin(&self, method: &Method, uri: &Uri, headers: &HeaderMap, asked: &Authority) -> Result<(), ApiError> {
@@ -115,6 +123,11 @@ impl Guard {
             Some(_) => refused("pages of another origin may not use this server"),
         }
     }
+}
+
+/// Is it a name of this machine for itself, with any port?
+pub(super) fn is_loopback(host: &str) -> bool {
+    host.parse::<Authority>().is_ok_and(|asked| LOOPBACK.contains(&plain_host(asked.host()).as_str()))
 }
 
 /// Does the path belong to the API, and not to the page?
@@ -213,7 +226,8 @@ pub(super) fn percent_decoded(text: &str) -> String {
 
 /// The layer.
 pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Result<Response, ApiError> {
-    app.guard.check(request.method(), request.uri(), request.headers())?;
+    let forwarded_host = request.extensions().get::<Client>().and_then(|client| client.host.as_deref());
+    app.guard.check(request.method(), request.uri(), request.headers(), forwarded_host)?;
     Ok(next.run(request).await)
 }
 

@@ -14,7 +14,24 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
 
 fn check(method: Method, uri: &str, pairs: &[(&'static str, &str)]) -> Result<(), ErrorCode> {
     let uri: Uri = uri.parse().expect("a uri");
-    guard().check(&method, &uri, &headers(pairs)).map_err(|error| error.0.code)
+    guard().check(&method, &uri, &headers(pairs), None).map_err(|error| error.0.code)
+}
+
+fn forwarded(host: &str, pairs: &[(&'static str, &str)]) -> Result<(), ErrorCode> {
+    guard().check(&Method::POST, &Uri::from_static("/"), &headers(pairs), Some(host)).map_err(|error| error.0.code)
+}
+
+#[test]
+fn the_host_that_a_proxy_was_asked_for_must_be_ours_too_and_is_what_origins_are_compared_with() {
+    assert_eq!(forwarded("glassbox.example.com", &[HOST]), Ok(()));
+    for host in ["evil.example", "user@localhost", "", "a b"] {
+        assert_eq!(forwarded(host, &[HOST]), Err(ErrorCode::HostNotAllowed), "{host}");
+    }
+    // A page of another name that reaches us through a proxy can write the one, and not the other.
+    assert_eq!(forwarded("localhost", &[("host", "evil.example")]), Err(ErrorCode::HostNotAllowed));
+    let origin = |origin: &'static str| forwarded("10.0.0.5:9000", &[HOST, COOKIE, ("origin", origin)]);
+    assert_eq!(origin("http://10.0.0.5:9000"), Ok(()));
+    assert_eq!(origin("http://localhost:7070"), Err(ErrorCode::OriginNotAllowed));
 }
 
 fn get(uri: &str, pairs: &[(&'static str, &str)]) -> Result<(), ErrorCode> {

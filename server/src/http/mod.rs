@@ -3,6 +3,7 @@
 //! Every request passes, in this order:
 //!
 //! ```text
+//! client::settle      whose address, through which proxies, by HTTPS or not
 //! request_id::frame   an id, a log line, the one error shape
 //! headers             what every answer carries
 //! guard::check        Host, Origin, no key in the address
@@ -11,6 +12,7 @@
 //! ```
 
 mod assets;
+mod client;
 mod commands;
 mod content_policy;
 mod error;
@@ -30,6 +32,7 @@ mod sessions;
 mod sign_in;
 #[cfg(test)]
 mod tests;
+pub mod tls;
 
 use std::sync::Arc;
 
@@ -39,6 +42,7 @@ use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post};
+use ipnet::IpNet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -59,6 +63,10 @@ const MAX_BODY: usize = 1024 * 1024;
 pub struct HttpSettings {
     /// Addresses under which people reach the page, such as `https://glassbox.example.com`, besides the loopback ones.
     pub public_urls: Vec<String>,
+    /// Proxies whose word counts about the client.
+    pub trusted_proxies: Vec<IpNet>,
+    /// HTTPS instead of HTTP.
+    pub tls: Option<Arc<tls::Tls>>,
     /// Requests of a tenant's keys in a minute.
     pub requests_per_minute: u32,
     /// Requests of a tenant's pages in a minute.
@@ -142,6 +150,7 @@ fn router_of(app: Arc<App>) -> Router {
         .layer(from_fn_with_state(Arc::clone(&app), guard::check))
         .layer(from_fn(headers::secure))
         .layer(from_fn(request_id::frame))
+        .layer(from_fn_with_state(Arc::clone(&app), client::settle))
         .with_state(app)
 }
 

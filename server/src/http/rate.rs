@@ -1,4 +1,4 @@
-//! How often a tenant may ask: a token bucket for each tenant and kind of caller.
+//! How often a tenant may ask, and an address fail to sign in: a token bucket for each and kind of caller.
 //!
 //! A request with a wrong key has no tenant and takes nothing from anyone. A long poll or an upgrade to the live socket
 //! counts once, when it begins. The page has a larger allowance of its own, so that an agent in a loop cannot lock out
@@ -8,9 +8,13 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Buckets above which those that are full again are forgotten. Only valid keys make buckets, so this is the number of
-/// tenants that were active within one minute, twice; a forgotten full bucket is the same as a new one.
+/// Buckets above which those that are full again are forgotten: a forgotten full bucket is the same as a new one. Only
+/// valid keys and addresses that tried to sign in make buckets. While all of them are in use, new addresses share one.
 const MAX_BUCKETS: usize = 10_000;
+
+/// Sign-ins that may fail from one address in a minute. Keys are too long to be guessed; this keeps whoever tries anyway
+/// from filling the log, and is more than a team behind one address mistypes.
+const FAILED_SIGN_INS_PER_MINUTE: f64 = 60.0;
 
 /// Who asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,6 +23,8 @@ pub(super) enum Kind {
     Api,
     /// The page, with its cookie.
     Page,
+    /// An address that signs in.
+    SignIn,
 }
 
 /// What is left for one tenant and kind.
@@ -51,6 +57,8 @@ impl Rates {
         if buckets.len() >= MAX_BUCKETS {
             buckets.retain(|(_, kind), bucket| bucket.filled(self.per_minute(*kind), now) < self.per_minute(*kind));
         }
+        let is_new_address = kind == Kind::SignIn && !buckets.contains_key(&(tenant.to_owned(), kind));
+        let tenant = if is_new_address && buckets.len() >= MAX_BUCKETS { "" } else { tenant };
         let bucket = buckets.entry((tenant.to_owned(), kind)).or_insert(Bucket { tokens: full, at: now });
         bucket.tokens = bucket.filled(full, now);
         bucket.at = now;
@@ -61,10 +69,19 @@ impl Rates {
         Ok(())
     }
 
+    /// Takes nothing after all.
+    pub(super) fn give_back(&self, tenant: &str, kind: Kind) {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bucket) = buckets.get_mut(&(tenant.to_owned(), kind)) {
+            bucket.tokens = (bucket.tokens + 1.0).min(self.per_minute(kind));
+        }
+    }
+
     fn per_minute(&self, kind: Kind) -> f64 {
         match kind {
             Kind::Api => self.api_per_minute,
             Kind::Page => self.page_per_minute,
+            Kind::SignIn => FAILED_SIGN_INS_PER_MINUTE,
         }
     }
 }
@@ -115,6 +132,29 @@ mod tests {
         while rates.take("acme", Kind::Api, now).is_ok() {}
         let wait = rates.take("acme", Kind::Api, now).expect_err("used up");
         rates.take("acme", Kind::Api, now + Duration::from_secs(whole_seconds(wait))).expect("after Retry-After");
+    }
+
+    #[test]
+    fn an_address_that_fails_again_and_again_has_to_wait_and_one_that_succeeds_does_not() {
+        let rates = Rates::new(1, 1);
+        let now = Instant::now();
+        for _ in 0..200 {
+            rates.take("192.0.2.1", Kind::SignIn, now).expect("the last one was given back");
+            rates.give_back("192.0.2.1", Kind::SignIn);
+        }
+        while rates.take("192.0.2.1", Kind::SignIn, now).is_ok() {}
+        rates.take("192.0.2.2", Kind::SignIn, now).expect("another address");
+    }
+
+    #[test]
+    fn a_flood_of_addresses_does_not_fill_the_memory() {
+        let rates = Rates::new(1, 1);
+        let now = Instant::now();
+        for n in 0..MAX_BUCKETS + 50 {
+            let _ = rates.take(&n.to_string(), Kind::SignIn, now);
+        }
+        assert_eq!(rates.buckets.lock().expect("not poisoned").len(), MAX_BUCKETS + 1);
+        assert!(rates.take("one more", Kind::SignIn, now).is_ok());
     }
 
     #[test]

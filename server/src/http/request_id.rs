@@ -12,6 +12,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 use glassbox_shared::error::ErrorCode;
 
+use super::client::Client;
 use super::error::{ApiError, Failure, render};
 use super::guard;
 use crate::ids;
@@ -28,6 +29,8 @@ pub(super) async fn frame(request: Request, next: Next) -> Response {
     let id = format!("req_{}", ids::random_characters(CHARACTERS));
     let method = request.method().clone();
     let path = loggable_path(request.uri().path());
+    let client = request.extensions().get::<Client>().and_then(|client| client.address);
+    let client = client.map_or_else(String::new, |address| address.to_string());
     let begun = Instant::now();
 
     // A bug in a handler is that request's failure, not the end of the connection.
@@ -51,23 +54,31 @@ pub(super) async fn frame(request: Request, next: Next) -> Response {
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
-    log(&id, method.as_str(), &path, response.status(), begun, failure.as_ref());
+    log(&id, &client, method.as_str(), &path, response.status(), begun, failure.as_ref());
     response
 }
 
-fn log(id: &str, method: &str, path: &str, status: StatusCode, begun: Instant, failure: Option<&Failure>) {
+fn log(
+    id: &str,
+    client: &str,
+    method: &str,
+    path: &str,
+    status: StatusCode,
+    begun: Instant,
+    failure: Option<&Failure>,
+) {
     let ms = begun.elapsed().as_millis() as u64;
     let status = status.as_u16();
     let Some(Failure(failure)) = failure else {
-        tracing::debug!(request_id = id, method, path, status, ms, "answered");
+        tracing::debug!(request_id = id, client, method, path, status, ms, "answered");
         return;
     };
     let code = failure.code;
     if status >= 500 && code != ErrorCode::NotImplemented {
         let cause = failure.cause.as_deref().map(chain).unwrap_or_default();
-        tracing::error!(request_id = id, method, path, status, ms, ?code, cause, "failed: {}", failure.detail);
+        tracing::error!(request_id = id, client, method, path, status, ms, ?code, cause, "failed: {}", failure.detail);
     } else {
-        tracing::info!(request_id = id, method, path, status, ms, ?code, "refused: {}", failure.detail);
+        tracing::info!(request_id = id, client, method, path, status, ms, ?code, "refused: {}", failure.detail);
     }
 }
 

@@ -2,25 +2,32 @@
 //!
 //! `axum::serve` has no deadline for a request's head and does not wait for upgraded connections; this has and does.
 
+use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::response::Response;
 use axum::{Extension, Router};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use hyper::body::Incoming;
+use hyper::server::conn::http1::Builder;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Layer as _;
 
+use super::client::Peer;
+use super::tls::Tls;
 use super::{App, AppState};
 
 /// Open connections, without live sockets (`live::MAX_SOCKETS`, at most 300 more). Most systems allow a process 1,024
@@ -30,16 +37,23 @@ const MAX_CONNECTIONS: usize = 400;
 /// A request's head must have arrived after this long, and a connection without a request is closed after it. Whoever
 /// sends slowly on purpose holds one of [`MAX_CONNECTIONS`] no longer than that.
 const HEAD_TIME: Duration = Duration::from_secs(15);
+/// A TLS handshake must be done after this long: it is a round trip or two. Whoever begins one and does not finish it
+/// holds a place no longer than that.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// For telling somebody who speaks plain HTTP to the HTTPS port.
+const PLAIN_TIME: Duration = Duration::from_secs(2);
 /// Between looks for a second byte, when the first one leaves open whether HTTP/1 is spoken. Hardly ever needed.
 const SECOND_BYTE: Duration = Duration::from_millis(50);
-/// Requests that are being answered at shutdown get this long; then their connections are dropped.
-const DRAIN: Duration = Duration::from_secs(8);
+/// Requests that are being answered at shutdown get this long; then their connections are dropped. Live sockets need up to
+/// 4 s to say goodbye. With what the server's other parts get after it, a stop takes less than 10 s.
+const DRAIN: Duration = Duration::from_secs(5);
 /// After an accept that failed (no more files, for example): long enough not to spin, short enough not to be noticed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers requests until `shutdown`, and returns when all connections have ended, 8 s later at the latest. The state's
+/// Answers requests until `shutdown`, and returns when all connections have ended, 5 s later at the latest. The state's
 /// own token, which ends waiting requests and live sockets, must be cancelled with it.
 pub async fn serve_http(listener: TcpListener, state: AppState, shutdown: CancellationToken) -> io::Result<()> {
+    let tls = state.settings.tls.clone();
     let app = Arc::new(App::new(state));
     let sockets = app.tasks.clone();
     let router = super::router_of(app);
@@ -52,7 +66,7 @@ pub async fn serve_http(listener: TcpListener, state: AppState, shutdown: Cancel
             () = shutdown.cancelled() => break,
             accepted = accept(&listener, &room) => accepted,
         };
-        let (stream, place) = match accepted {
+        let (stream, peer, place) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -60,7 +74,7 @@ pub async fn serve_http(listener: TcpListener, state: AppState, shutdown: Cancel
                 continue;
             }
         };
-        let conversation = converse(stream, router.clone(), shutdown.clone());
+        let conversation = converse(stream, peer, tls.clone(), router.clone(), shutdown.clone());
         let give_up = give_up.clone();
         connections.spawn(async move {
             tokio::select! {
@@ -88,29 +102,61 @@ pub async fn serve_http(listener: TcpListener, state: AppState, shutdown: Cancel
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> io::Result<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
     let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
+    let (stream, peer) = listener.accept().await?;
     // Small messages are the rule here, and each is wanted at once. Where that cannot be had, they come a little later.
     let _ = stream.set_nodelay(true);
-    Ok((stream, place))
+    Ok((stream, peer, place))
 }
 
 /// One connection's requests, one after the other.
-async fn converse(stream: TcpStream, router: Router, shutdown: CancellationToken) {
-    let speaks = tokio::select! {
-        () = shutdown.cancelled() => false,
-        speaks = timeout(HEAD_TIME, speaks_http1(&stream)) => speaks.unwrap_or(false),
+async fn converse(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls: Option<Arc<Tls>>,
+    router: Router,
+    shutdown: CancellationToken,
+) {
+    let begins = tokio::select! {
+        () = shutdown.cancelled() => return,
+        begins = timeout(HEAD_TIME, first_bytes(&stream)) => begins.unwrap_or(Begins::Otherwise),
     };
-    if !speaks {
-        return;
-    }
     let taken = BytesTaken::default();
-    let service = Extension(taken.clone()).layer(router);
-    let mut builder = Builder::new(TokioExecutor::new()).http1_only();
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
-    let io = TokioIo::new(Counted { stream, taken });
-    let mut connection = pin!(builder.serve_connection_with_upgrades(io, TowerToHyperService::new(service)));
+    let peer = Peer { address: peer, tls: tls.is_some() };
+    let router = Extension(taken.clone()).layer(Extension(peer).layer(router));
+    let counted = Counted { stream, taken };
+    match (begins, tls) {
+        (Begins::Request, None) => answer(counted, router, shutdown).await,
+        (Begins::Handshake, Some(tls)) => {
+            let handshake = TlsAcceptor::from(tls.config()).accept(counted);
+            let shaken = tokio::select! {
+                () = shutdown.cancelled() => return,
+                shaken = timeout(HANDSHAKE_TIME, handshake) => shaken,
+            };
+            match shaken {
+                Ok(Ok(stream)) => answer(stream, router, shutdown).await,
+                // Scanners, and clients that do not know the certificate: the latter is worth knowing when looked for.
+                Ok(Err(error)) => tracing::debug!(client = %peer.address.ip(), %error, "a TLS handshake failed"),
+                Err(_) => tracing::debug!(client = %peer.address.ip(), "a TLS handshake was not finished in time"),
+            }
+        }
+        (Begins::Request, Some(_)) => refuse_plain(counted.stream).await,
+        (Begins::Handshake, None) | (Begins::Otherwise, _) => {}
+    }
+}
+
+/// Answers on a connection that is ready for it.
+async fn answer<S, R>(stream: S, service: R, shutdown: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    R: tower::Service<axum::http::Request<Incoming>, Response = Response, Error = Infallible> + Clone + Send + 'static,
+    R::Future: Send + 'static,
+{
+    let mut builder = Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    let mut connection = pin!(connection.with_upgrades());
     let served = tokio::select! {
         served = connection.as_mut() => served,
         () = shutdown.cancelled() => {
@@ -121,21 +167,52 @@ async fn converse(stream: TcpStream, router: Router, shutdown: CancellationToken
     };
     if let Err(error) = served {
         // Clients that vanish are no news.
-        tracing::trace!(error, "a connection broke");
+        tracing::trace!(%error, "a connection broke");
     }
 }
 
-/// Waits for the first bytes, and tells whether they can begin a request of HTTP/1.
-///
-/// hyper-util looks for the preface of HTTP/2 (`PRI * …`) without a deadline before its own deadline for a head begins;
-/// after this it has nothing to wait for.
-async fn speaks_http1(stream: &TcpStream) -> bool {
+/// Tells whoever speaks plain HTTP to the HTTPS port so.
+async fn refuse_plain(mut stream: TcpStream) {
+    const TEXT: &str = "This port speaks HTTPS; write https:// before the address.\n";
+    let answer = format!(
+        "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{TEXT}",
+        TEXT.len()
+    );
+    let said = async {
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await?;
+        // Closing with unread bytes would reset the connection, and the answer could be lost.
+        let mut rest = [0; 1024];
+        while stream.read(&mut rest).await? > 0 {}
+        io::Result::Ok(())
+    };
+    let _ = timeout(PLAIN_TIME, said).await; // a courtesy
+}
+
+/// What a connection begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begins {
+    /// Perhaps a request of HTTP/1.
+    Request,
+    /// A handshake of TLS.
+    Handshake,
+    /// Nothing that is understood here.
+    Otherwise,
+}
+
+/// Waits for the first bytes, and tells what they can begin. `PR` is the preface of HTTP/2 (`PRI * …`), which is not
+/// spoken here.
+async fn first_bytes(stream: &TcpStream) -> Begins {
+    /// The type of a record with a part of a handshake (RFC 8446, 5.1).
+    const HANDSHAKE: u8 = 22;
     let mut first = [0; 2];
     loop {
         match stream.peek(&mut first).await {
-            Ok(0) | Err(_) => return false,
+            Ok(0) | Err(_) => return Begins::Otherwise,
+            Ok(_) if first[0] == HANDSHAKE => return Begins::Handshake,
             Ok(1) if first[0] == b'P' => tokio::time::sleep(SECOND_BYTE).await,
-            Ok(_) => return first != *b"PR",
+            Ok(_) if first == *b"PR" => return Begins::Otherwise,
+            Ok(_) => return Begins::Request,
         }
     }
 }

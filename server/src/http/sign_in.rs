@@ -1,20 +1,23 @@
 //! `/v1/sign-in`, `/v1/sign-out`, `/v1/me`: the page's cookie.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json};
 use glassbox_shared::actor::{Actor, Role};
 use glassbox_shared::error::{ErrorBody, ErrorCode};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::App;
+use super::client::Client;
 use super::error::ApiError;
 use super::extract::Body;
 use super::principal::{self, Allowed, COOKIE, cookie_of};
+use super::rate::{Kind, whole_seconds};
 use crate::control::Principal;
 use crate::error::DomainError;
 
@@ -62,26 +65,43 @@ pub(super) struct SignIn {
 ))]
 pub(super) async fn sign_in(
     State(app): State<Arc<App>>,
+    Extension(client): Extension<Client>,
     headers: HeaderMap,
     Body(asked): Body<SignIn>,
 ) -> Result<Response, ApiError> {
     let access = &app.state.access;
+    // Counted before it is known whether it fails, so that many at once are no way around; given back when it does not.
+    let counted_as = client.counted_as();
+    app.rates.take(&counted_as, Kind::SignIn, Instant::now()).map_err(|wait| {
+        let seconds = whole_seconds(wait);
+        DomainError::new(
+            ErrorCode::RateLimited,
+            format!("too many sign-ins failed from your address; try again in {seconds} s"),
+        )
+        .retry_after(seconds)
+    })?;
     let signed_in = match (&asked.key, &asked.link) {
         (Some(key), None) => access.sign_in_with_key(key, &asked.name).await?,
         (None, Some(link)) => access.sign_in_with_link(link, &asked.name).await?,
         _ => return Err(DomainError::invalid("give either key or link").into()),
     };
-    let cookie = set_cookie(&signed_in.cookie, signed_in.max_age_seconds, app.guard.is_https(&headers))?;
+    let cookie =
+        set_cookie(&signed_in.cookie, signed_in.max_age_seconds, client.https || app.guard.is_https(&headers))?;
+    app.rates.give_back(&counted_as, Kind::SignIn);
     Ok(([(header::SET_COOKIE, cookie)], Json(Me::from(&signed_in.identity.principal))).into_response())
 }
 
 /// Signs out: the cookie is worth nothing any more, here and in other tabs. Works also when it was worth nothing before.
 #[utoipa::path(post, path = "/v1/sign-out", tag = "sign-in", security(()), responses((status = 204, description = "Signed out")))]
-pub(super) async fn sign_out(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
+pub(super) async fn sign_out(
+    State(app): State<Arc<App>>,
+    Extension(client): Extension<Client>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
     if let Some(cookie) = cookie_of(&headers) {
         app.state.access.sign_out(cookie).await?;
     }
-    let removed = set_cookie("", 0, app.guard.is_https(&headers))?;
+    let removed = set_cookie("", 0, client.https || app.guard.is_https(&headers))?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, removed)]).into_response())
 }
 

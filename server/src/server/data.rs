@@ -3,6 +3,10 @@
 //! [`DataDir::open`] takes it for this process; a second server is refused. Commands such as `glassbox keys` use the
 //! database beside a running server and go through [`database_beside_server`] instead.
 
+mod archive;
+pub mod backup;
+pub mod restore;
+
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -211,9 +215,7 @@ fn instance(path: &Path) -> anyhow::Result<String> {
         return Ok(instance);
     };
     let instance = text.trim();
-    let fits = instance.len() == INSTANCE_CHARACTERS
-        && instance.bytes().all(|b| b.is_ascii_lowercase() || (b'2'..=b'7').contains(&b));
-    if !fits {
+    if !is_instance(instance) {
         // Making a new id would leave the sandboxes and workspaces of the old one behind, unfindable.
         bail!(
             "{} is damaged: it should hold the {INSTANCE_CHARACTERS} characters that this server's containers are labelled \
@@ -222,6 +224,11 @@ fn instance(path: &Path) -> anyhow::Result<String> {
         );
     }
     Ok(instance.to_owned())
+}
+
+/// Has it the form of an instance's id?
+fn is_instance(text: &str) -> bool {
+    text.len() == INSTANCE_CHARACTERS && text.bytes().all(|b| b.is_ascii_lowercase() || (b'2'..=b'7').contains(&b))
 }
 
 /// A small text file; `None` where there is none.

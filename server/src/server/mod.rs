@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::{Access, KeyView};
 use crate::command::log::LogSettings;
 use crate::feed::Feed;
+use crate::http::tls::Tls;
 use crate::http::{AppState, HttpSettings};
 use crate::ids;
 use crate::runtime::docker::{DockerConfig, DockerRuntime, find_helper};
@@ -26,8 +27,9 @@ use crate::store::Store;
 use config::Config;
 use data::{DataDir, FIRST_TENANT, FirstKey};
 
-/// How long owners and drivers may take to leave when the server stops; what they left is told at the next start.
-const STOP_DEADLINE: Duration = Duration::from_secs(5);
+/// How long owners and drivers may take to leave after the last request was answered (they begin with the stop itself);
+/// what they left is told at the next start.
+const STOP_DEADLINE: Duration = Duration::from_secs(3);
 /// Characters of the name of a server process in the live protocol.
 const EPOCH: usize = 12;
 
@@ -48,6 +50,7 @@ pub struct Server {
     access: Access,
     feed: Feed,
     sessions: Sessions,
+    tls: Option<Arc<Tls>>,
     shutdown: CancellationToken,
 }
 
@@ -59,6 +62,9 @@ impl Server {
         runtime: Runtime,
         shutdown: CancellationToken,
     ) -> anyhow::Result<Self> {
+        // What is wrong with the files shows before anything is changed.
+        let tls = config.tls.clone().map(|files| Tls::open(files.cert, files.key)).transpose();
+        let tls = tls.context("TLS cannot be used")?.map(Arc::new);
         let info = runtime.info().await.context("the Docker engine does not answer; start it, or run make setup")?;
         anyhow::ensure!(
             info.runtimes.iter().any(|name| name == "runsc"),
@@ -75,12 +81,17 @@ impl Server {
         let feed = Feed::default();
         let settings = session_settings(&config, &data);
         let sessions = Sessions::start(runtime, store.clone(), feed.clone(), settings, shutdown.clone()).await?;
-        Ok(Self { config: Arc::new(config), data, store, access, feed, sessions, shutdown })
+        Ok(Self { config: Arc::new(config), data, store, access, feed, sessions, tls, shutdown })
     }
 
     /// All sessions.
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
+    }
+
+    /// Certificate and key, where HTTPS is spoken.
+    pub fn tls(&self) -> Option<Arc<Tls>> {
+        self.tls.clone()
     }
 
     /// Keys and sign-ins.
@@ -120,7 +131,7 @@ impl Server {
             sessions: self.sessions.clone(),
             access: self.access.clone(),
             feed: self.feed.clone(),
-            settings: Arc::new(http_settings(&self.config)),
+            settings: Arc::new(http_settings(&self.config, self.tls.clone())),
             shutdown: self.shutdown.clone(),
             epoch: ids::random_characters(EPOCH),
         };
@@ -187,9 +198,11 @@ fn log_settings(config: &Config) -> LogSettings {
 /// Highest process limit that a session may ask for: the machine has about 32,000 process ids for everyone.
 const MAX_PIDS: u32 = 4096;
 
-fn http_settings(config: &Config) -> HttpSettings {
+fn http_settings(config: &Config, tls: Option<Arc<Tls>>) -> HttpSettings {
     HttpSettings {
         public_urls: config.public_urls.iter().map(|url| url.origin.clone()).collect(),
+        trusted_proxies: config.trusted_proxies.clone(),
+        tls,
         requests_per_minute: config.requests_per_minute,
         page_requests_per_minute: config.page_requests_per_minute,
     }

@@ -12,6 +12,7 @@
 //! would be gone then anyway. Other processes (`glassbox keys`) may use the file at the same time.
 
 mod access;
+pub mod backup;
 mod commands;
 mod group;
 mod records;
@@ -173,4 +174,4 @@ fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, 
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

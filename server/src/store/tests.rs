@@ -38,7 +38,7 @@ fn ann() -> Actor {
     Actor::Human { name: "Ann".into() }
 }
 
-fn session() -> SessionRecord {
+pub(crate) fn session() -> SessionRecord {
     SessionRecord {
         id: ids::session(),
         tenant: "acme".into(),
@@ -61,7 +61,7 @@ fn session() -> SessionRecord {
     }
 }
 
-fn command(session: &SessionId, number: u64) -> CommandView {
+pub(crate) fn command(session: &SessionId, number: u64) -> CommandView {
     CommandView {
         command_id: ids::command(),
         session_id: session.clone(),

@@ -5,10 +5,12 @@
 
 mod architecture;
 mod auth;
+mod backup;
 mod cli;
 mod cli_engine;
 mod cli_run;
 mod commands;
+mod config;
 mod flood;
 mod helper_place;
 mod kill;
@@ -19,7 +21,10 @@ mod live_rules;
 mod openapi;
 mod output;
 mod profiles;
+mod proxies;
 mod restart;
 mod sandbox_death;
 mod sign_in;
 mod source;
+mod stop;
+mod tls;

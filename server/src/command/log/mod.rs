@@ -35,6 +35,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use glassbox_shared::helper::Channel;
 
+mod copy;
 mod held;
 mod reader;
 mod ring;
@@ -45,6 +46,7 @@ mod store;
 mod tests;
 mod writer;
 
+pub use copy::{CopiedFile, copy};
 pub use reader::Log;
 pub use writer::LogWriter;
 

@@ -36,12 +36,17 @@ impl Span {
     }
 }
 
+/// The names of a segment's two files: bytes, index.
+pub(super) fn names(start: u64) -> [String; 2] {
+    [format!("{start:020}.bytes"), format!("{start:020}.index")]
+}
+
 fn bytes_path(directory: &Path, start: u64) -> PathBuf {
-    directory.join(format!("{start:020}.bytes"))
+    directory.join(&names(start)[0])
 }
 
 fn index_path(directory: &Path, start: u64) -> PathBuf {
-    directory.join(format!("{start:020}.index"))
+    directory.join(&names(start)[1])
 }
 
 /// FNV-1a: tells a torn record from a whole one; it protects against nobody.
@@ -235,7 +240,12 @@ pub(super) fn list(directory: &Path) -> io::Result<Vec<Span>> {
         let entry = entry?;
         let name = entry.file_name();
         let Some(start) = name.to_str().and_then(|name| name.strip_suffix(".bytes")?.parse().ok()) else { continue };
-        let length = entry.metadata()?.len().min(u64::MAX - start);
+        let length = match entry.metadata() {
+            Ok(metadata) => metadata.len().min(u64::MAX - start),
+            // A writer removed it just now.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
         if length > 0 {
             spans.push(Span { start, length });
         }

@@ -11,7 +11,8 @@ use std::path::Path;
 
 use super::segment::checksum;
 
-const NAME: &str = "status";
+/// Its name.
+pub(super) const NAME: &str = "status";
 const MAGIC: &[u8; 8] = b"GBXLOG1\n";
 /// Magic, end, time of the last byte (a float's bits; NaN: none), flags, nothing yet, checksum of all before.
 const LENGTH: usize = 48;

@@ -41,7 +41,13 @@ impl TestApp {
     pub(super) async fn with_rate(requests_per_minute: u32) -> Self {
         let shutdown = CancellationToken::new();
         let domain = domain::start(shutdown.clone()).await;
-        let settings = HttpSettings { public_urls: Vec::new(), requests_per_minute, page_requests_per_minute: 10_000 };
+        let settings = HttpSettings {
+            public_urls: Vec::new(),
+            trusted_proxies: vec!["127.0.0.0/8".parse().expect("a network")],
+            tls: None,
+            requests_per_minute,
+            page_requests_per_minute: 10_000,
+        };
         let state = AppState {
             sessions: domain.sessions.clone(),
             access: domain.access.clone(),

@@ -1,0 +1,131 @@
+//! Behind a proxy: who is believed, and what stays connected.
+
+use std::time::Duration;
+
+use glassbox_shared::error::ErrorCode;
+use glassbox_tests::{Answer, Client, TestServer, Viewer, hardened};
+use reqwest::Method;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+/// Without a byte from the server for this long the proxy cuts: a fifth of the minute of case 28, and more than the server
+/// is ever quiet.
+const CUT: Duration = Duration::from_secs(12);
+/// For a heartbeat, which comes each 10 s.
+const BEAT: Duration = Duration::from_secs(30);
+
+/// A proxy that passes bytes on, and cuts a connection over which nothing came from the server for [`CUT`]; its address.
+async fn proxy(to: &str) -> (String, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    let to = to.trim_start_matches("http://").to_owned();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let mut connections = JoinSet::new();
+        while let Ok((client, _)) = listener.accept().await {
+            let server = TcpStream::connect(&to).await.expect("the server takes connections");
+            connections.spawn(pass(client, server));
+        }
+    });
+    (address, tasks)
+}
+
+async fn pass(mut client: TcpStream, mut server: TcpStream) {
+    let (mut from_client, mut to_client) = client.split();
+    let (mut from_server, mut to_server) = server.split();
+    let there = async {
+        let _ = tokio::io::copy(&mut from_client, &mut to_server).await;
+    };
+    let back = async {
+        let mut buffer = [0; 8192];
+        while let Ok(Ok(count @ 1..)) = tokio::time::timeout(CUT, from_server.read(&mut buffer)).await {
+            if to_client.write_all(&buffer[..count]).await.is_err() {
+                break;
+            }
+        }
+    };
+    tokio::select! { () = there => {}, () = back => {} }
+}
+
+// Case 28, at a fifth of its pace.
+#[tokio::test]
+async fn a_quiet_live_socket_behind_a_proxy_that_cuts_quiet_connections_stays_connected() {
+    let (server, agent) = TestServer::with_agent().await;
+    let (address, _proxy) = proxy(&server.address()).await;
+    let session = agent.create_session(hardened()).await;
+    let key = agent.key().expect("a key").to_owned();
+    // That the proxy does cut: a request that is answered late.
+    let silent = session.run("sleep 970").await;
+    let through = Client::new(&address, Some(&key));
+    let long_poll = through.request(Method::GET, &silent.path("/output?from=0&wait=25"));
+    let cut = tokio::spawn(async move { through.try_send(long_poll).await.is_err() });
+
+    let mut viewer = Viewer::try_connect(&address, &[("x-api-key", &key)], None).await.expect("the socket opens");
+    for beats in 1..=2 {
+        viewer.until("a heartbeat", BEAT, |heard| (heard.heartbeats >= beats).then_some(())).await;
+    }
+    assert!(cut.await.expect("a task"), "the proxy cut what was quiet");
+    let command = session.run("echo here").await;
+    let stream = viewer.watch(&command, glassbox_shared::live::WatchFrom::Offset(0));
+    let seen = viewer.read_to_end(stream, BEAT).await;
+    assert_eq!(seen.bytes, b"here\n");
+}
+
+/// A sign-in that arrives as from `client` by a proxy.
+async fn sign_in(client: &Client, from: &str, key: &str) -> Answer {
+    let request = client.without_key().request(Method::POST, "/v1/sign-in");
+    let request = request.header("x-forwarded-for", from).header("x-forwarded-proto", "https");
+    client.send(request.json(&json!({"key": key, "name": "Ann"}))).await
+}
+
+#[tokio::test]
+async fn a_trusted_proxy_says_who_the_client_is_and_that_it_came_by_https() {
+    let port = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address").port();
+    let server = TestServer::configure()
+        .env("GLASSBOX_TRUSTED_PROXIES", "127.0.0.0/8")
+        .env("GLASSBOX_LISTEN", format!("127.0.0.1:{port}"))
+        // The first is where this test asks.
+        .env("GLASSBOX_PUBLIC_URL", format!("http://127.0.0.1:{port},https://glassbox.example.com"))
+        .start()
+        .await;
+    let operator = server.operator();
+    let key = operator.key().expect("a key").to_owned();
+    let answer = sign_in(&operator, "198.51.100.1, 192.0.2.9", &key).await.success().expect("signed in");
+    assert!(answer.header("set-cookie").contains("; Secure"), "{answer:?}");
+    assert_eq!(answer.header("strict-transport-security"), "", "not for a loopback name");
+    let request = operator.request(Method::GET, "/v1/me").header("host", "glassbox.example.com");
+    let by_name = operator.send(request.header("x-forwarded-proto", "https")).await.success().expect("me");
+    assert!(by_name.header("strict-transport-security").starts_with("max-age="), "{by_name:?}");
+    let evil = operator.request(Method::GET, "/v1/me").header("x-forwarded-host", "evil.example");
+    assert_eq!(operator.send(evil).await.refusal().code(), ErrorCode::HostNotAllowed);
+
+    // One address guesses; another is not held up.
+    let mut last = sign_in(&operator, "192.0.2.66", "wrong-key-wrong-key").await;
+    for _ in 0..100 {
+        if last.status == 429 {
+            break;
+        }
+        assert_eq!(last.status, 401);
+        // What stands further left is the client's own claim and helps nobody.
+        last = sign_in(&operator, "203.0.113.1, 192.0.2.66", "wrong-key-wrong-key").await;
+    }
+    assert_eq!(last.refusal().code(), ErrorCode::RateLimited);
+    sign_in(&operator, "192.0.2.67", &key).await.success().expect("another address");
+    let log = server.process().log();
+    assert!(log.contains("192.0.2.66") && log.contains("192.0.2.9"), "the log names clients: {log}");
+    assert!(!log.contains("203.0.113.1") && !log.contains("198.51.100.1"), "and not what they claim");
+}
+
+#[tokio::test]
+async fn without_a_trusted_proxy_the_same_headers_say_nothing() {
+    let server = TestServer::start().await;
+    let operator = server.operator();
+    let key = operator.key().expect("a key").to_owned();
+    let answer = sign_in(&operator, "192.0.2.9", &key).await.success().expect("signed in");
+    assert!(!answer.header("set-cookie").contains("Secure"), "{answer:?}");
+    let evil = operator.request(Method::GET, "/v1/me").header("x-forwarded-host", "evil.example");
+    operator.send(evil).await.success().expect("not looked at");
+    assert!(!server.process().log().contains("192.0.2.9"));
+}

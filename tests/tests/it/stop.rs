@@ -1,0 +1,57 @@
+//! A stop in order: within 10 s, and everybody is told.
+
+use std::time::{Duration, Instant};
+
+use glassbox_shared::command::{CommandState, Interruption};
+use glassbox_shared::live::close;
+use glassbox_tests::viewer::Closed;
+use glassbox_tests::{TestServer, hardened};
+
+/// What whoever asks for a stop may count on.
+const STOP: Duration = Duration::from_secs(10);
+/// The end of a connection is in the kernel by then.
+const HEARD: Duration = Duration::from_secs(5);
+
+#[tokio::test]
+async fn with_twenty_commands_and_fifty_sockets_it_takes_less_than_ten_seconds_and_tells_every_socket() {
+    let (mut server, agent) = TestServer::with_agent().await;
+    let mut commands = Vec::new();
+    for _ in 0..2 {
+        let session = agent.create_session(hardened()).await;
+        for number in 0..10 {
+            // Every second one does not want to go.
+            let trap = if number % 2 == 0 { "trap '' TERM HUP INT; " } else { "" };
+            commands.push(session.run(&format!("{trap}echo begun; while :; do sleep 1; done")).await);
+        }
+    }
+    for command in &commands {
+        command.wrote("begun").await;
+    }
+    let mut viewers = Vec::new();
+    for number in 0..50 {
+        let mut viewer = agent.viewer().await;
+        let command = &commands[number % commands.len()];
+        viewer.watch(command, glassbox_shared::live::WatchFrom::Offset(0));
+        viewers.push(viewer);
+    }
+    let address = server.address();
+    let begun = Instant::now();
+    // Waited for on a thread of its own: the viewers' goodbyes need this one.
+    let mut server = tokio::task::spawn_blocking(move || {
+        server.stop();
+        server
+    })
+    .await
+    .expect("it stopped");
+    let took = begun.elapsed();
+    println!("stopped within {took:?}");
+    assert!(took < STOP, "{took:?}");
+    for viewer in &mut viewers {
+        assert_eq!(viewer.until_closed(HEARD).await, Closed::Code(close::SHUTDOWN));
+    }
+    server.restart(&address).await;
+    for command in &commands {
+        let state = command.finish().await.view.state;
+        assert_eq!(state, CommandState::Interrupted(Interruption::ServerRestarted));
+    }
+}
