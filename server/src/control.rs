@@ -36,17 +36,20 @@ pub enum Act {
     Run,
     /// Kill or signal a command.
     Kill,
+    /// Remove an ended session from the history for good.
+    Purge,
     /// List, create and revoke the tenant's keys.
     ManageKeys,
 }
 
 /// Every act, for tests and documents.
-pub const ACTS: [Act; 6] = [Act::Watch, Act::CreateSession, Act::DeleteSession, Act::Run, Act::Kill, Act::ManageKeys];
+pub const ACTS: [Act; 7] =
+    [Act::Watch, Act::CreateSession, Act::DeleteSession, Act::Run, Act::Kill, Act::Purge, Act::ManageKeys];
 
 /// May this role ask for this at all?
 pub fn role_may(role: Role, act: Act) -> bool {
     match role {
-        Role::Agent => act != Act::ManageKeys,
+        Role::Agent => !matches!(act, Act::Purge | Act::ManageKeys),
         Role::Viewer => act == Act::Watch,
         Role::Operator => true,
         Role::Admin => false,
@@ -61,6 +64,7 @@ pub fn may(principal: &Principal, act: Act) -> Result<(), DomainError> {
     let detail = match act {
         Act::Watch => "an admin key manages keys and sees no sandboxes; use a key of the tenant",
         Act::ManageKeys => "only operators manage keys; use an operator's key",
+        Act::Purge => "only operators remove sessions from the history; use an operator's key",
         Act::Kill => "viewers cannot kill; use an agent's or operator's key",
         _ => "viewers only watch; use an agent's or operator's key",
     };
@@ -114,7 +118,8 @@ mod tests {
     fn the_role_table_is_the_one_in_the_states_page() {
         let allowed = |role| ACTS.into_iter().filter(|act| role_may(role, *act)).count();
         assert_eq!(allowed(Role::Operator), ACTS.len());
-        assert_eq!(allowed(Role::Agent), ACTS.len() - 1);
+        assert_eq!(allowed(Role::Agent), ACTS.len() - 2);
+        assert!(!role_may(Role::Agent, Act::Purge));
         assert!(!role_may(Role::Agent, Act::ManageKeys));
         assert_eq!(allowed(Role::Viewer), 1);
         assert!(role_may(Role::Viewer, Act::Watch));

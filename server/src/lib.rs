@@ -6,7 +6,9 @@
 //! cli      commands of the binary
 //! server   configuration, data directory, and putting all of it together
 //! http     the outside world's requests into calls
+//! history  sessions that have ended, and searching in all
 //! session  sandboxes and their lives
+//! files    a sandbox's files, through the helper inside it
 //! command  runs of shell commands and their output logs
 //! access   keys and sign-ins
 //! feed     what happened, for the page
@@ -26,6 +28,8 @@ pub mod command;
 pub mod control;
 pub mod error;
 pub mod feed;
+pub mod files;
+pub mod history;
 pub mod http;
 pub mod ids;
 pub mod runtime;

@@ -170,11 +170,25 @@ pub enum FromServer {
         /// Why, for people.
         detail: String,
     },
+    /// Whether the container engine answers; said when it changes, and after [`FromServer::Hello`] when it does not.
+    Engine {
+        /// `None`: all is well.
+        trouble: Option<EngineTrouble>,
+    },
     /// I am here.
     Heartbeat {
         /// The server's clock, Unix seconds.
         now: f64,
     },
+}
+
+/// The container engine does not answer: nothing can be started, and kills wait for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EngineTrouble {
+    /// Since when, Unix seconds.
+    pub since: f64,
+    /// What is known of it, for people.
+    pub detail: String,
 }
 
 /// What can happen in a tenant. Views replace what the viewer had.

@@ -7,8 +7,11 @@
 //! | [`program`] | the program's other commands, run to their end |
 //! | [`client`], [`session`], [`command`], [`answer`] | REST in the domain's words |
 //! | [`output`] | reading output with every offset checked |
+//! | [`files`] | files of a session |
 //! | [`viewer`], [`stream`] | the live socket, with every offset and sequence checked |
 //! | [`docker`] | looking at containers and volumes behind the server's back |
+//! | [`helper`] | another version of the helper |
+//! | [`engine`] | an engine of one's own, to be frozen, stopped and killed |
 //! | [`wait`] | waiting for conditions; tests never sleep and hope |
 //!
 //! Docker and gVisor are needed; where they are missing each test fails with one sentence and none is skipped. With
@@ -18,6 +21,9 @@ pub mod answer;
 pub mod client;
 pub mod command;
 pub mod docker;
+pub mod engine;
+pub mod files;
+pub mod helper;
 pub mod output;
 pub mod process;
 pub mod program;

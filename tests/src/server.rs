@@ -136,6 +136,11 @@ impl TestServer {
         assert!(ended.is_some_and(|status| status.success()), "the server did not stop in order: {ended:?}\n{log}");
     }
 
+    /// One more variable, or another value for one, from the next start on.
+    pub fn set_env(&mut self, name: &str, value: impl ToString) {
+        self.setup.environment.insert(name.to_owned(), value.to_string());
+    }
+
     /// Starts it again on the same data and, where it had been started, the same port.
     pub async fn restart(&mut self, address: &str) {
         assert!(self.process.is_none(), "it still runs");

@@ -9,6 +9,7 @@ use glassbox_shared::session::{CreateSession, Profile, SessionState, SessionView
 use crate::answer::{Answer, Refusal};
 use crate::client::Client;
 use crate::command::{Command, Finished};
+use crate::files::Files;
 use crate::wait::eventually;
 
 /// How long a sandbox may take to be made again. The bar is 10 s; machines that run tests are busy.
@@ -109,6 +110,11 @@ impl Session {
     /// A command that exists.
     pub fn command(&self, id: &CommandId) -> Command {
         Command::new(self.client.clone(), self.id.clone(), id.clone())
+    }
+
+    /// Its files.
+    pub fn files(&self) -> Files {
+        Files::new(self.client.clone(), self.clone())
     }
 
     /// The newest commands.

@@ -47,6 +47,8 @@ pub struct Heard {
     pub reloads: Vec<u64>,
     /// Heartbeats.
     pub heartbeats: u64,
+    /// What was said last of the engine.
+    pub engine_trouble: Option<glassbox_shared::live::EngineTrouble>,
     /// Streams by id.
     pub streams: BTreeMap<u32, Stream>,
     /// The end of the connection.
@@ -345,6 +347,10 @@ impl Heard {
             }
             FromServer::Reload { sequence } => {
                 self.reloads.push(*sequence);
+                Ok(())
+            }
+            FromServer::Engine { trouble } => {
+                self.engine_trouble.clone_from(trouble);
                 Ok(())
             }
             FromServer::Heartbeat { .. } => {

@@ -6,6 +6,7 @@ import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { dirname, extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
+import { files } from "./files.mjs";
 import { world } from "./world.mjs";
 
 const dist = process.env.DIST ?? join(dirname(fileURLToPath(import.meta.url)), "../dist");
@@ -26,10 +27,12 @@ const fail = (response, status, code, detail) => json(response, status, { detail
 const shown = (session) => ({ ...session, latest_command: model.latest(session.session_id) });
 
 async function api(request, response, url) {
-  let text = "";
-  for await (const chunk of request) text += chunk;
-  const body = text ? JSON.parse(text) : {};
+  const chunks = [];
+  for await (const chunk of request) chunks.push(chunk);
+  const bytes = Buffer.concat(chunks);
   const [, , kind, id, what, command, act] = url.pathname.split("/");
+  if (what === "fs") return files(request, response, url, bytes, command, act);
+  const body = bytes.length ? JSON.parse(bytes) : {};
   if (kind === "sign-in") {
     if (body.key === "wrong" || body.link === "used") return fail(response, 401, body.link ? "link_expired" : "unauthorized", "No.");
     signedIn = true;
@@ -97,7 +100,7 @@ const server = createServer(async (request, response) => {
   const hashes = [...String(await readFile(join(dist, "index.html"))).matchAll(/<script(?![^>]*\ssrc=)[^>]*>([\s\S]*?)<\/script>/g)].map((m) => `'sha256-${createHash("sha256").update(m[1]).digest("base64")}'`);
   response.writeHead(200, {
     "content-type": types[extname(name || ".html")] ?? types[".html"],
-    "content-security-policy": `default-src 'none'; script-src 'self' 'wasm-unsafe-eval' ${hashes.join(" ")}; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self' data:; font-src 'self'`,
+    "content-security-policy": `default-src 'none'; script-src 'self' 'wasm-unsafe-eval' ${hashes.join(" ")}; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self' data: blob:; font-src 'self'`,
   });
   response.end(body);
 });

@@ -24,6 +24,10 @@ use super::talk::Talk;
 const MAX_ENTRIES: usize = 500_000;
 /// Folders up to here have a version that changes with each of their files; looking at all costs gVisor 40 ms.
 const LOOKED_INTO: usize = 1_000;
+/// A page ends before it is larger than this as text: frames are bounded, and names can be long.
+const PAGE_BYTES: usize = 1024 * 1024;
+/// What an entry takes beside its path and names.
+const ENTRY_BYTES: usize = 400;
 /// Bytes of entries that the kernel gives at once.
 const BUFFER: usize = 64 * 1024;
 /// Listings that are kept so that the next page need not be read anew, and for how long.
@@ -86,10 +90,15 @@ pub fn page(service: &Service, talk: &Talk, page: &Page) -> Result<Answer> {
             items.partition_point(|item| compare(item, &last, page.sort, page.order) != Ordering::Greater)
         }
     };
-    let end = items.len().min(start + page.limit.clamp(1, MAX_PAGE) as usize);
+    let mut end = items.len().min(start + page.limit.clamp(1, MAX_PAGE) as usize);
     let mut entries = Vec::with_capacity(end - start);
-    for item in &items[start..end] {
+    let mut bytes = 0;
+    for (at, item) in (start..end).zip(&items[start..end]) {
         talk.check()?;
+        if bytes > PAGE_BYTES {
+            end = at;
+            break;
+        }
         // What is gone meanwhile is left out.
         let Ok(stat) = statat(&folder, &*item.name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         let path: Vec<Vec<u8>> = parts.iter().cloned().chain([item.name.to_vec()]).collect();
@@ -97,6 +106,8 @@ pub fn page(service: &Service, talk: &Talk, page: &Page) -> Result<Answer> {
         if entry.kind == FileType::Link {
             entry.target = entry::target(&service.root, &path, &folder, &item.name);
         }
+        let link = entry.target.as_ref().map_or(0, |target| target.path.len() + target.name.len());
+        bytes += ENTRY_BYTES + entry.path.len() + entry.name.len() + link;
         entries.push(entry);
     }
     let next = (end < items.len()).then(|| cursor(&items[end - 1]));

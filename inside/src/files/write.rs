@@ -10,8 +10,8 @@ use glassbox_shared::error::ErrorCode;
 use glassbox_shared::files::frames::{Answer, TEMPORARY};
 use glassbox_shared::files::path::display;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, fstatvfs, fsync, mkdirat, openat, renameat, renameat_with,
-    statat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, fstatvfs, fsync, linkat, mkdirat, openat, renameat,
+    renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -58,8 +58,15 @@ impl Temporary {
     /// Gives it its name, when every byte is on the disk.
     pub fn name(mut self, place: &Place, replace: bool) -> Result<()> {
         self.file.sync_all().of(&place.name)?;
-        rename(&self.folder, self.name.as_bytes(), place, replace)?;
-        self.named = true;
+        if replace {
+            rename(&self.folder, self.name.as_bytes(), place, true)?;
+            self.named = true;
+        } else {
+            // The one step that never replaces, everywhere; the temporary name goes when this is dropped. (Only for what
+            // is written out: gVisor forgets what it has not written yet of a file when one of its names goes.)
+            let (from, to) = (self.name.as_str(), place.name.as_slice());
+            linkat(&self.folder, from, &place.folder, to, AtFlags::empty()).of(to)?;
+        }
         sync_folder(&place.folder);
         Ok(())
     }
@@ -80,17 +87,28 @@ fn sync_folder(folder: &OwnedFd) {
     }
 }
 
-/// Renames within the kernel, in one step.
+/// Gives something another name.
+///
+/// gVisor's file systems on the host (workspaces) cannot refuse to replace. Then it is looked whether the name is free: a
+/// file that gets that name between the look and the rename is replaced all the same.
 pub fn rename(folder: &OwnedFd, name: &[u8], to: &Place, replace: bool) -> Result<()> {
-    let done = if replace {
-        renameat(folder, name, &to.folder, to.name.as_slice())
+    let there = to.name.as_slice();
+    let mut done = if replace {
+        renameat(folder, name, &to.folder, there)
     } else {
-        renameat_with(folder, name, &to.folder, to.name.as_slice(), RenameFlags::NOREPLACE)
+        renameat_with(folder, name, &to.folder, there, RenameFlags::NOREPLACE)
     };
+    if !replace && matches!(done, Err(Errno::INVAL | Errno::NOSYS)) {
+        done = match statat(&to.folder, there, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Err(Errno::EXIST),
+            Err(Errno::NOENT) => renameat(folder, name, &to.folder, there),
+            Err(errno) => Err(errno),
+        };
+    }
     match done {
         // A folder cannot take a file's name, nor the other way round, nor that of a folder with something in it.
-        Err(Errno::NOTDIR | Errno::ISDIR | Errno::NOTEMPTY) => Err(Error::of(Errno::EXIST, &to.name)),
-        other => other.of(&to.name),
+        Err(Errno::NOTDIR | Errno::ISDIR | Errno::NOTEMPTY) => Err(Error::of(Errno::EXIST, there)),
+        other => other.of(there),
     }
 }
 

@@ -24,7 +24,7 @@ enum ConfigCommand {
 
 #[derive(Debug, Args)]
 struct CheckArgs {
-    /// The file of settings [default: what --config or GLASSBOX_CONFIG says]
+    /// The file of settings [default: what --config or `GLASSBOX_CONFIG` says]
     #[arg(value_name = "FILE")]
     path: Option<PathBuf>,
     #[command(flatten)]
@@ -32,13 +32,13 @@ struct CheckArgs {
 }
 
 /// Does what was asked for; fails when a setting makes no sense.
-pub fn run(args: ConfigArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: ConfigArgs) -> ExitCode {
     match args.command {
         ConfigCommand::Example => {
             print!("{}", config::example());
-            Ok(ExitCode::SUCCESS)
+            ExitCode::SUCCESS
         }
-        ConfigCommand::Check(CheckArgs { path, serve }) => Ok(match check(serve.or_file(path)) {
+        ConfigCommand::Check(CheckArgs { path, serve }) => match check(serve.or_file(path)) {
             Ok(shown) => {
                 print!("{shown}");
                 ExitCode::SUCCESS
@@ -49,7 +49,7 @@ pub fn run(args: ConfigArgs) -> anyhow::Result<ExitCode> {
                 }
                 ExitCode::FAILURE
             }
-        }),
+        },
     }
 }
 

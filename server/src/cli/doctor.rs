@@ -29,9 +29,9 @@ const PROBE_DEADLINE: Duration = Duration::from_secs(30);
 pub struct Arguments {
     #[command(flatten)]
     data_dir: DataDirArg,
-    /// The image that would be used.
-    #[arg(long, env = "GLASSBOX_IMAGE", default_value = DEFAULT_IMAGE)]
-    image: String,
+    /// The image that would be used [default: the one in the file of settings, else `sandbox-base:latest`]
+    #[arg(long, env = "GLASSBOX_IMAGE")]
+    image: Option<String>,
     /// The certificate that would be used.
     #[arg(long, env = "GLASSBOX_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
@@ -73,7 +73,11 @@ impl Findings {
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut findings = Findings::default();
     let data_dir = arguments.data_dir.path()?;
-    engine(&mut findings, &arguments.image).await?;
+    let image = match &arguments.image {
+        Some(image) => image.clone(),
+        None => arguments.data_dir.in_file("image")?.unwrap_or_else(|| DEFAULT_IMAGE.to_owned()),
+    };
+    engine(&mut findings, &image).await?;
     findings.judge("data", check_data_dir(&data_dir));
     free_space(&mut findings, &data_dir);
     tls(&mut findings, &arguments)?;

@@ -58,7 +58,7 @@ pub fn main() -> ExitCode {
             Command::Keys(arguments) => keys::run(arguments).await.map(|()| ExitCode::SUCCESS),
             Command::Backup(arguments) => backup::backup(arguments).map(|()| ExitCode::SUCCESS),
             Command::Restore(arguments) => backup::restore(arguments).map(|()| ExitCode::SUCCESS),
-            Command::Config(arguments) => config::run(arguments),
+            Command::Config(arguments) => Ok(config::run(arguments)),
             Command::Doctor(arguments) => doctor::run(arguments).await,
             Command::Run(arguments) => run::run(arguments).await,
             Command::Demo(arguments) => demo::run(arguments).await.map(|()| ExitCode::SUCCESS),

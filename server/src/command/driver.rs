@@ -31,6 +31,7 @@ use crate::store::{Store, StoreError};
 
 mod helper_link;
 mod sweep;
+pub(crate) use sweep::sweep;
 
 use helper_link::HelperLink;
 

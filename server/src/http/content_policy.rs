@@ -14,7 +14,8 @@ pub(super) fn of_page(html: &str) -> String {
         &format!("script-src 'self' 'wasm-unsafe-eval' {}", scripts.join(" ")),
         "style-src 'self' 'unsafe-inline'",
         "connect-src 'self'",
-        "img-src 'self' data:",
+        // Pictures out of a sandbox are drawn from bytes in the tab (`web/src/page/files/view.rs`), never from an address.
+        "img-src 'self' data: blob:",
         "font-src 'self'",
         "manifest-src 'self'",
         "base-uri 'none'",

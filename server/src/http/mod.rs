@@ -17,9 +17,11 @@ mod commands;
 mod content_policy;
 mod error;
 mod extract;
+mod files;
 mod guard;
 mod headers;
 mod health;
+mod history;
 mod keys;
 mod live;
 mod openapi;
@@ -49,12 +51,13 @@ use tokio_util::task::TaskTracker;
 use crate::access::Access;
 use crate::error::DomainError;
 use crate::feed::Feed;
+use crate::history::History;
 use crate::session::Sessions;
 
 pub use openapi::document;
 pub use serve::serve_http;
 
-/// Largest body: a command of 120 KiB with its environment, escaped, fits several times. Files will have routes and
+/// Largest body: a command of 120 KiB with its environment, escaped, fits several times. Files have
 /// limits of their own.
 const MAX_BODY: usize = 1024 * 1024;
 
@@ -78,6 +81,8 @@ pub struct HttpSettings {
 pub struct AppState {
     /// Sandboxes and their commands.
     pub sessions: Sessions,
+    /// What is left of ended ones, and the search.
+    pub history: History,
     /// Keys and sign-ins.
     pub access: Access,
     /// What happens, for the page.
@@ -121,6 +126,7 @@ pub fn router(state: AppState) -> Router {
 
 fn router_of(app: Arc<App>) -> Router {
     let command = "/sessions/{session_id}/commands/{command_id}";
+    let old_command = "/history/{session_id}/commands/{command_id}";
     let v1 = Router::new()
         .route("/sign-in", post(sign_in::sign_in))
         .route("/sign-out", post(sign_in::sign_out))
@@ -133,6 +139,15 @@ fn router_of(app: Arc<App>) -> Router {
         .route(&format!("{command}/log"), get(output::download))
         .route(&format!("{command}/kill"), post(commands::kill))
         .route(&format!("{command}/signal"), post(commands::signal))
+        .route("/history", get(history::list))
+        .route("/history/{session_id}", get(history::get).delete(history::purge))
+        .route("/history/{session_id}/timeline", get(history::timeline))
+        .route("/history/{session_id}/commands", get(history::commands))
+        .route(old_command, get(history::command))
+        .route(&format!("{old_command}/output"), get(history::read))
+        .route(&format!("{old_command}/log"), get(history::download))
+        .route("/search", get(history::search))
+        .nest("/sessions/{session_id}/fs", files::routes())
         .route("/keys", get(keys::list).post(keys::create))
         .route("/keys/{key_id}", delete(keys::revoke))
         .route("/ws", get(live::upgrade))

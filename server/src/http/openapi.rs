@@ -6,7 +6,7 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder
 use utoipa::openapi::{Components, OpenApi as Document};
 use utoipa::{Modify, OpenApi};
 
-use super::{commands, health, keys, live, output, principal, sessions, sign_in};
+use super::{commands, files, health, history, keys, live, output, principal, sessions, sign_in};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -30,6 +30,29 @@ use super::{commands, health, keys, live, output, principal, sessions, sign_in};
         output::download,
         commands::kill,
         commands::signal,
+        history::list,
+        history::get,
+        history::purge,
+        history::timeline,
+        history::commands,
+        history::command,
+        history::read,
+        history::download,
+        history::search,
+        files::list,
+        files::stat,
+        files::version_watch,
+        files::make_folder,
+        files::rename,
+        files::content::read,
+        files::content::write,
+        files::content::archive,
+        files::uploads::start,
+        files::uploads::get,
+        files::uploads::append,
+        files::uploads::give_up,
+        files::jobs::copy,
+        files::jobs::delete,
         keys::list,
         keys::create,
         keys::revoke,

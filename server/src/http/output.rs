@@ -10,6 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use glassbox_shared::command::{CommandState, output_headers};
 use glassbox_shared::error::ErrorBody;
+use glassbox_shared::id::CommandId;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -19,6 +20,7 @@ use super::error::ApiError;
 use super::extract::{InCommand, Parameters};
 use super::principal::{self, Allowed};
 use super::sessions::find;
+use crate::command::Command;
 use crate::command::log::{Chunk, Log, LogError, LogState};
 use crate::error::DomainError;
 
@@ -61,20 +63,31 @@ pub(super) async fn read(
     Parameters(range): Parameters<Range>,
 ) -> Result<Response, ApiError> {
     let wait = wait_time(range.wait)?;
-    let max = range.max.unwrap_or(MAX_BYTES);
-    if !(1..=MAX_BYTES).contains(&max) {
-        return Err(DomainError::invalid(format!("max is from 1 to {MAX_BYTES}")).into());
-    }
+    let max = most("max", range.max)?;
     let command = find(&app, &allowed, &session)?.command(&command).await?;
     let log = command.log().await?;
     tokio::select! {
         () = more_than(&log, range.from, wait) => {}
         () = app.state.shutdown.cancelled() => {}
     }
+    part(&command, &log, range.from, max).await
+}
+
+/// How many bytes an answer may have.
+pub(super) fn most(name: &str, asked: Option<usize>) -> Result<usize, ApiError> {
+    let max = asked.unwrap_or(MAX_BYTES);
+    if (1..=MAX_BYTES).contains(&max) {
+        return Ok(max);
+    }
+    Err(DomainError::invalid(format!("{name} is from 1 to {MAX_BYTES}")).into())
+}
+
+/// Bytes from an offset on, with what is known about them.
+pub(super) async fn part(command: &Command, log: &Log, from: u64, max: usize) -> Result<Response, ApiError> {
     // The state is taken before the bytes: a log that grows in between is then not called ended too early.
     let state = log.state();
-    let chunk = read_full(&log, range.from, max).await?;
-    Ok(answer(chunk, range.from, state, &command.view().state))
+    let chunk = read_full(log, from, max).await?;
+    Ok(answer(chunk, from, state, &command.view().state))
 }
 
 /// Waits until there is something after the offset, or never will be, at most this long.
@@ -148,7 +161,11 @@ pub(super) async fn download(
     InCommand(session, id): InCommand,
 ) -> Result<Response, ApiError> {
     let command = find(&app, &allowed, &session)?.command(&id).await?;
-    let log = command.log().await?;
+    Ok(whole(&id, command.log().await?))
+}
+
+/// All that is held now, as a file.
+pub(super) fn whole(id: &CommandId, log: Log) -> Response {
     // A fixed end: a download of a command that never stops writing must end too.
     let end = log.state().end;
     let pieces = stream::unfold(Some(0), move |from| {
@@ -170,7 +187,7 @@ pub(super) async fn download(
         header::CONTENT_DISPOSITION,
         HeaderValue::from_str(&name).expect("an id is made of letters, digits and _"),
     );
-    Ok(response)
+    response
 }
 
 /// One piece of a download, and where to go on; `None`: that was all.

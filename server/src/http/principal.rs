@@ -71,6 +71,8 @@ permissions! {
     Run = Some(Act::Run),
     /// Kill or signal a command.
     Kill = Some(Act::Kill),
+    /// Remove an ended session for good.
+    Purge = Some(Act::Purge),
     /// Keys of the tenant.
     ManageKeys = Some(Act::ManageKeys),
 }

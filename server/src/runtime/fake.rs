@@ -35,9 +35,10 @@ use glassbox_shared::command::Survivor;
 use glassbox_shared::helper::{
     Channel, EndCause, Ended, ExitStatus, FrameBuffer, FromHelper, HELPER_PATH, MAX_OUTPUT, Start, ToHelper,
 };
+use glassbox_shared::live::EngineTrouble;
 use glassbox_shared::session::DeathCause;
 use tokio::io::{AsyncReadExt as _, DuplexStream};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -105,6 +106,7 @@ struct State {
 pub struct FakeRuntime {
     state: Arc<Mutex<State>>,
     listeners: broadcast::Sender<RuntimeEvent>,
+    trouble: watch::Sender<Option<EngineTrouble>>,
 }
 
 impl Default for FakeRuntime {
@@ -116,7 +118,7 @@ impl Default for FakeRuntime {
 impl FakeRuntime {
     /// An engine with nothing in it, and every image.
     pub fn new() -> Self {
-        Self { state: Arc::default(), listeners: broadcast::channel(EVENT_QUEUE).0 }
+        Self { state: Arc::default(), listeners: broadcast::channel(EVENT_QUEUE).0, trouble: watch::channel(None).0 }
     }
 
     /// Changes what goes wrong from now on.
@@ -154,6 +156,11 @@ impl FakeRuntime {
     pub fn report(&self, event: RuntimeEvent) {
         // Nobody listening is no failure.
         let _ = self.listeners.send(event);
+    }
+
+    /// What is known of the engine from now on.
+    pub fn set_trouble(&self, trouble: Option<EngineTrouble>) {
+        self.trouble.send_replace(trouble);
     }
 
     /// Containers that are there, dead ones too.
@@ -299,6 +306,14 @@ impl ContainerRuntime for FakeRuntime {
         })
     }
 
+    async fn probe(&self, container: &str) -> Result<ContainerStatus, RuntimeError> {
+        self.status(container).await
+    }
+
+    async fn can_adopt(&self, container: &str) -> Result<bool, RuntimeError> {
+        Ok(self.status(container).await? == ContainerStatus::Running)
+    }
+
     async fn exec(&self, container: &str, exec: &ExecSpec) -> Result<ExecStream, RuntimeError> {
         let (input, helpers_input) = tokio::io::duplex(INPUT_BUFFER);
         let (sender, receiver) = mpsc::channel(OUTPUT_QUEUE);
@@ -357,6 +372,10 @@ impl ContainerRuntime for FakeRuntime {
             labels: owned_labels("sandbox", &container.spec.tenant, &container.spec.session),
         });
         Ok(Inventory { containers: containers.collect(), workspaces: state.workspaces.values().cloned().collect() })
+    }
+
+    fn trouble(&self) -> watch::Receiver<Option<EngineTrouble>> {
+        self.trouble.subscribe()
     }
 
     fn events(&self) -> broadcast::Receiver<RuntimeEvent> {

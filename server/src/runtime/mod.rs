@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
+use glassbox_shared::live::EngineTrouble;
 use glassbox_shared::session::{DeathCause, Limits, Profile};
 use tokio::io::AsyncWrite;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 pub mod docker;
 pub mod fake;
@@ -196,11 +197,20 @@ pub trait ContainerRuntime: Debug + Send + Sync + 'static {
     /// How is a container?
     async fn status(&self, container: &str) -> Result<ContainerStatus, RuntimeError>;
 
+    /// As [`ContainerRuntime::status`], and where the engine calls it running, the sandbox itself has to answer too.
+    async fn probe(&self, container: &str) -> Result<ContainerStatus, RuntimeError>;
+
+    /// Does this sandbox of an earlier life of the server run, under gVisor, with this server's helper, and answer?
+    async fn can_adopt(&self, container: &str) -> Result<bool, RuntimeError>;
+
     /// Runs a program (the helper) in a sandbox, as the sandbox's user, in its workspace.
     async fn exec(&self, container: &str, exec: &ExecSpec) -> Result<ExecStream, RuntimeError>;
 
     /// Everything that carries our instance's label.
     async fn inventory(&self) -> Result<Inventory, RuntimeError>;
+
+    /// Whether the engine answers, as far as is known at this moment.
+    fn trouble(&self) -> watch::Receiver<Option<EngineTrouble>>;
 
     /// Events from now on.
     fn events(&self) -> broadcast::Receiver<RuntimeEvent>;

@@ -35,6 +35,7 @@ const MOST_FILE_BYTES: u64 = 1024;
 
 const DATABASE: &str = "glassbox.db";
 const LOGS: &str = "logs";
+const SEARCH: &str = "search";
 const LOCK: &str = "lock";
 const INSTANCE: &str = "instance";
 const FIRST_KEY: &str = "operator.key";
@@ -77,6 +78,7 @@ impl DataDir {
         let lock = lock(&path)?;
         let instance = instance(&path)?;
         make_private(&path.join(LOGS)).with_context(|| format!("cannot make the folder for output logs in {shown}"))?;
+        make_private(&path.join(SEARCH)).with_context(|| format!("cannot make the folder for searching in {shown}"))?;
         Ok(Self { path, instance, _lock: lock })
     }
 
@@ -98,6 +100,11 @@ impl DataDir {
     /// The folder of the output logs. It exists.
     pub fn logs(&self) -> PathBuf {
         self.path.join(LOGS)
+    }
+
+    /// The folder of the words that a search finds; it can be collected anew. It exists.
+    pub fn search(&self) -> PathBuf {
+        self.path.join(SEARCH)
     }
 
     /// Writes down where the page is found, for `glassbox link`.

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::{Access, KeyView};
 use crate::command::log::LogSettings;
 use crate::feed::Feed;
+use crate::history::{History, HistorySettings};
 use crate::http::tls::Tls;
 use crate::http::{AppState, HttpSettings};
 use crate::ids;
@@ -50,6 +51,7 @@ pub struct Server {
     access: Access,
     feed: Feed,
     sessions: Sessions,
+    history: History,
     tls: Option<Arc<Tls>>,
     shutdown: CancellationToken,
 }
@@ -81,7 +83,11 @@ impl Server {
         let feed = Feed::default();
         let settings = session_settings(&config, &data);
         let sessions = Sessions::start(runtime, store.clone(), feed.clone(), settings, shutdown.clone()).await?;
-        Ok(Self { config: Arc::new(config), data, store, access, feed, sessions, tls, shutdown })
+        let history = HistorySettings { retention: config.retention.clone(), search_dir: data.search() };
+        // A connection of its own: whoever looks at the past must not make those wait who act now.
+        let past = Store::open(&data.database()).context("the database cannot be opened")?;
+        let history = History::start(past, sessions.clone(), history, shutdown.clone()).await?;
+        Ok(Self { config: Arc::new(config), data, store, access, feed, sessions, history, tls, shutdown })
     }
 
     /// All sessions.
@@ -129,6 +135,7 @@ impl Server {
     pub async fn serve(self, listener: TcpListener) -> anyhow::Result<()> {
         let state = AppState {
             sessions: self.sessions.clone(),
+            history: self.history.clone(),
             access: self.access.clone(),
             feed: self.feed.clone(),
             settings: Arc::new(http_settings(&self.config, self.tls.clone())),
@@ -146,8 +153,14 @@ impl Server {
 
     /// Waits for owners and drivers, then closes the store. The shutdown token must be cancelled before.
     pub async fn stop(self) {
-        if tokio::time::timeout(STOP_DEADLINE, self.sessions.stopped()).await.is_err() {
+        let sessions = tokio::time::timeout(STOP_DEADLINE, self.sessions.stopped());
+        let history = tokio::time::timeout(STOP_DEADLINE, self.history.stopped());
+        let (sessions, history) = tokio::join!(sessions, history);
+        if sessions.is_err() {
             tracing::warn!("some sessions did not stop within {STOP_DEADLINE:?}; the next start brings them back");
+        }
+        if history.is_err() {
+            tracing::warn!("what the history was doing took longer than {STOP_DEADLINE:?}; the next start goes on");
         }
         self.store.close().await;
         // The data directory's lock is given up last.

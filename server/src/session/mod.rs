@@ -10,8 +10,11 @@
 //! [`Sessions`] knows them all. What the engine is asked to make is written down before it is asked. An end is told only
 //! when container and workspace are verified gone.
 
+mod engine;
+mod files;
 mod live;
 mod owner;
+mod past;
 mod recovery;
 mod registry;
 pub mod request;
@@ -24,6 +27,7 @@ pub mod view;
 use std::sync::Arc;
 use std::time::Duration;
 
+use glassbox_shared::actor::Actor;
 use glassbox_shared::command::{CommandList, CommandState, CommandView, KillCommand, RunCommand};
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::helper::DEFAULT_GRACE_MS;
@@ -34,7 +38,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::command::{Command, Order};
 use crate::control::{self, Act, Principal};
 use crate::error::DomainError;
+use crate::files::Files;
 use crate::store::SessionRecord;
+use engine::EngineWatch;
 use live::Live;
 use owner::Message;
 pub use registry::Sessions;
@@ -69,6 +75,8 @@ struct Inner {
     suspect: mpsc::Sender<()>,
     settings: Arc<SessionSettings>,
     store: crate::store::Store,
+    files: Files,
+    engine: EngineWatch,
 }
 
 impl Session {
@@ -93,8 +101,9 @@ impl Session {
     pub async fn run(&self, who: &Principal, request: RunCommand) -> Result<CommandView, DomainError> {
         control::may_act_in(who, Act::Run, &self.inner.record.borrow().control)?;
         let command = request::command(request, &self.inner.settings)?;
+        self.inner.engine.check("nothing was started")?;
         self.touch();
-        self.ready().await?;
+        self.inner.engine.or_trouble("nothing was started", self.ready()).await?;
         self.ask(OWNER_DEADLINE, |reply| Message::Run { who: who.clone(), command, reply }).await
     }
 
@@ -139,11 +148,14 @@ impl Session {
         self.touch();
         let (unverified, mut problem) = oneshot::channel();
         command.order(Order::Kill { grace, by: who.actor.clone(), unverified })?;
-        let view = tokio::select! {
-            biased;
-            Ok(error) = &mut problem => return Err(error),
-            view = command.wait_end(grace + KILL_MARGIN) => view,
+        let verified = async {
+            tokio::select! {
+                biased;
+                Ok(error) = &mut problem => Err(error),
+                view = command.wait_end(grace + KILL_MARGIN) => Ok(view),
+            }
         };
+        let view = self.inner.engine.or_trouble("the kill goes on as soon as it does", verified).await?;
         match view.state {
             // It was quicker than the kill.
             CommandState::Exited { .. } | CommandState::Signaled { .. } => Err(already_ended("the kill came too late")),
@@ -182,8 +194,9 @@ impl Session {
         let _ = self.inner.messages.try_send(message);
     }
 
-    async fn end(&self, reason: EndReason) -> Result<(), DomainError> {
-        self.ask(END_DEADLINE, |reply| Message::End { reason, reply }).await
+    async fn end(&self, reason: EndReason, by: Option<Actor>) -> Result<(), DomainError> {
+        let ended = self.ask(END_DEADLINE, |reply| Message::End { reason, by, reply });
+        self.inner.engine.or_trouble("the session is not ended yet; the server goes on trying", ended).await
     }
 
     /// Waits until commands can run.

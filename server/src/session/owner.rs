@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use glassbox_shared::actor::Actor;
 use glassbox_shared::command::{CommandState, CommandView, Interruption};
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::helper::{DEFAULT_GRACE_MS, Start};
@@ -37,6 +38,9 @@ const YOUNG: Duration = Duration::from_secs(10);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// A death this soon after memory ran out is its work, also where the engine only says that the sandbox exited.
 const SHORT_BEFORE_DEATH: Duration = Duration::from_secs(5);
+/// Pauses before the sandbox itself is asked whether it lives, once memory ran out: under gVisor the whole sandbox may be
+/// the victim, and Docker has been seen to call it running for as long as nobody removed it.
+const ASK_SANDBOX_AFTER: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(7)];
 /// After an engine that could not say how the sandbox is.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// Ended commands whose background children hold the output open, for each command that may run at once: each holds a
@@ -58,7 +62,7 @@ pub enum Message {
     /// Start a command.
     Run { who: Principal, command: ValidCommand, reply: oneshot::Sender<Result<CommandView, DomainError>> },
     /// End the session; answered when everything is verified gone.
-    End { reason: EndReason, reply: oneshot::Sender<Result<(), DomainError>> },
+    End { reason: EndReason, by: Option<Actor>, reply: oneshot::Sender<Result<(), DomainError>> },
     /// The engine saw something run out of memory.
     OutOfMemory,
 }
@@ -79,11 +83,15 @@ pub enum Begin {
     Make,
     /// The workspace is there, its container is not.
     Remake,
+    /// Everything is there, from an earlier life of the server.
+    Adopt,
 }
 
 /// An end that is asked for and not yet done.
 struct Ending {
     reason: EndReason,
+    /// Who asked, if somebody did.
+    by: Option<Actor>,
     waiting: Vec<oneshot::Sender<Result<(), DomainError>>>,
     at_work: bool,
     /// Try again then, if nobody asks before.
@@ -110,6 +118,8 @@ pub struct Owner {
     /// A reason to look came while looking.
     look_again: bool,
     look_at: Option<Instant>,
+    /// When the sandbox itself is asked, and how often it was.
+    ask_sandbox: Option<(Instant, usize)>,
     making: bool,
     /// A pause before the next attempt to make a container ends then.
     remake_at: Option<Instant>,
@@ -143,6 +153,7 @@ impl Owner {
             looking: false,
             look_again: false,
             look_at: None,
+            ask_sandbox: None,
             making: false,
             remake_at: None,
             container_since: Instant::now(),
@@ -195,6 +206,11 @@ impl Owner {
                 self.work.spawn(async move { Outcome::Made(sandbox::make(&runtime, &spec).await) });
             }
             Begin::Remake => self.remake().await,
+            // It may have died since it was looked at.
+            Begin::Adopt => {
+                self.publish();
+                self.look();
+            }
         }
     }
 
@@ -215,9 +231,10 @@ impl Owner {
                     let _ = reply.send(result);
                 }
             }
-            Message::End { reason, reply } => {
+            Message::End { reason, by, reply } => {
                 let ending = self.ending.get_or_insert_with(|| Ending {
                     reason,
+                    by,
                     waiting: Vec::new(),
                     at_work: false,
                     again: None,
@@ -227,6 +244,7 @@ impl Owner {
             }
             Message::OutOfMemory => {
                 self.memory_was_short = Some(Instant::now());
+                self.ask_sandbox = Some((Instant::now() + ASK_SANDBOX_AFTER[0], 0));
                 for command in self.live.driven() {
                     // A driver that has just left has its command among the closed ones.
                     let _ = command.order(Order::OutOfMemory);
@@ -368,7 +386,17 @@ impl Owner {
         self.looking = true;
         self.look_at = None;
         let runtime = self.drivers.runtime.clone();
-        self.work.spawn(async move { Outcome::Looked(runtime.status(&container).await) });
+        let due = self.ask_sandbox.filter(|(at, _)| *at <= Instant::now());
+        if let Some((_, asked)) = due {
+            let next = ASK_SANDBOX_AFTER.get(asked + 1);
+            self.ask_sandbox = next.map(|pause| (Instant::now() + *pause, asked + 1));
+        }
+        self.work.spawn(async move {
+            Outcome::Looked(match due {
+                Some(_) => runtime.probe(&container).await,
+                None => runtime.status(&container).await,
+            })
+        });
     }
 
     async fn came_of(&mut self, outcome: Outcome) {
@@ -380,6 +408,7 @@ impl Owner {
                 self.failure = Some(error.into());
                 self.ending.get_or_insert(Ending {
                     reason: EndReason::Failed,
+                    by: None,
                     waiting: Vec::new(),
                     at_work: false,
                     again: None,
@@ -391,6 +420,7 @@ impl Owner {
                 tracing::error!(session = %self.id(), "the workspace is gone");
                 self.ending.get_or_insert(Ending {
                     reason: EndReason::Lost,
+                    by: None,
                     waiting: Vec::new(),
                     at_work: false,
                     again: None,
@@ -431,6 +461,7 @@ impl Owner {
         self.making = false;
         self.container_since = Instant::now();
         self.memory_was_short = None;
+        self.ask_sandbox = None;
         if self.ending.is_some() {
             return self.take_down();
         }
@@ -587,11 +618,18 @@ impl Owner {
         let mut record = self.record.borrow().clone();
         record.state = SessionState::Ended { reason };
         record.ended_at = Some(clock::now());
+        record.ended_by = self.ending.as_ref().and_then(|ending| ending.by.clone());
         record.container = None;
         if let Err(error) = self.drivers.store.update_session(&record).await {
             tracing::error!(%error, session = %record.id, "the end of a session could not be stored; trying again");
             let error = DomainError::from(error);
-            let ending = self.ending.get_or_insert(Ending { reason, waiting: Vec::new(), at_work: false, again: None });
+            let ending = self.ending.get_or_insert(Ending {
+                reason,
+                by: None,
+                waiting: Vec::new(),
+                at_work: false,
+                again: None,
+            });
             ending.at_work = false;
             ending.again = Some(Instant::now() + END_RETRY);
             for reply in ending.waiting.drain(..) {
@@ -617,7 +655,8 @@ impl Owner {
         if let Some(ending) = &self.ending {
             return ending.again.unwrap_or(now + TICK);
         }
-        if let Some(at) = self.remake_at.into_iter().chain(self.look_at).min() {
+        if let Some(at) = self.remake_at.into_iter().chain(self.look_at).chain(self.ask_sandbox.map(|(at, _)| at)).min()
+        {
             return at;
         }
         let left =
@@ -634,13 +673,15 @@ impl Owner {
         }
         if self.view().expires_at.is_some_and(|at| at <= clock::now()) {
             tracing::info!(session = %self.id(), "a session expires");
-            self.ending = Some(Ending { reason: EndReason::Expired, waiting: Vec::new(), at_work: false, again: None });
+            self.ending =
+                Some(Ending { reason: EndReason::Expired, by: None, waiting: Vec::new(), at_work: false, again: None });
             return self.take_down();
         }
         if self.remake_at.is_some_and(|at| at <= Instant::now()) {
             return self.remake().await;
         }
-        if self.look_at.is_some_and(|at| at <= Instant::now()) {
+        let asks = self.look_at.into_iter().chain(self.ask_sandbox.map(|(at, _)| at)).min();
+        if asks.is_some_and(|at| at <= Instant::now()) {
             self.look();
         }
         let used = self.live.now().last_used_at;

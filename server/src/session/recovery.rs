@@ -1,10 +1,13 @@
 //! After a start: what was there before is brought back or taken down, and every command that ran is told its end.
 //!
-//! A restart counts as the death of every container: the old one is removed, which ends every process in it, before its
-//! commands are called `interrupted(server_restarted)`; then the session goes on in a new one on the same workspace.
+//! A sandbox that still runs, under gVisor and with this server's helper, is adopted: what ran under the eyes of the old
+//! server is ended and looked for, and then called `interrupted(server_restarted)`; processes in the background whose
+//! output nobody held go on. Where any of that cannot be verified the container is removed, which ends every process in
+//! it, and the session goes on in a new one on the same workspace.
 
 use std::collections::HashMap;
 
+use futures_util::StreamExt as _;
 use glassbox_shared::command::{CommandState, CommandView, Interruption};
 use glassbox_shared::id::SessionId;
 use glassbox_shared::session::{EndReason, RestartView, SessionState};
@@ -14,9 +17,13 @@ use super::registry::Sessions;
 use super::{log_dir, sandbox};
 use crate::clock;
 use crate::command::Command;
+use crate::command::driver::sweep;
 use crate::command::log::{Log, LogError};
 use crate::error::DomainError;
 use crate::store::SessionRecord;
+
+/// Sweeps of one sandbox at the same time: each is an exec, and a session may have twenty commands.
+const SWEEPS_AT_ONCE: usize = 4;
 
 impl Sessions {
     /// Brings everything back; the server does not listen before this is done.
@@ -49,9 +56,6 @@ impl Sessions {
         let runtime = &self.shared.runtime;
         let was_running = commands.iter().any(|command| !command.state.is_final());
         let began = !matches!(record.state, SessionState::Starting);
-        if let Some(container) = &record.container {
-            runtime.remove(container).await?;
-        }
         let reason = if !began {
             Some(EndReason::Failed)
         } else if !runtime.has_workspace(&record.workspace).await? {
@@ -61,6 +65,10 @@ impl Sessions {
         } else {
             None
         };
+        let adopted = reason.is_none() && self.adopt(&record, &commands).await;
+        if let Some(container) = record.container.as_ref().filter(|_| !adopted) {
+            runtime.remove(container).await?;
+        }
         for command in commands {
             self.settle(command, Interruption::ServerRestarted).await?;
         }
@@ -75,6 +83,15 @@ impl Sessions {
             // A running command is use, also while nobody could write it down.
             record.last_used_at = clock::now();
         }
+        let (newest, _) = self.shared.store.commands(&record.id, None, 1).await?;
+        let newest = newest.into_iter().next().map(|view| {
+            let dir = log_dir(&self.shared.settings, &record.id, &view.command_id);
+            Command::ended(view, dir)
+        });
+        if adopted {
+            self.bring_back(self.prepare(record, newest, None), Begin::Adopt);
+            return Ok(());
+        }
         record.restarts.push(RestartView {
             at: clock::now(),
             cause: None,
@@ -82,13 +99,40 @@ impl Sessions {
             lost: "running commands, background processes, and files outside the workspace".into(),
         });
         record.state = SessionState::Restarting;
-        let (newest, _) = self.shared.store.commands(&record.id, None, 1).await?;
-        let newest = newest.into_iter().next().map(|view| {
-            let dir = log_dir(&self.shared.settings, &record.id, &view.command_id);
-            Command::ended(view, dir)
-        });
         self.bring_back(self.prepare(record, newest, None), Begin::Remake);
         Ok(())
+    }
+
+    /// Takes over the sandbox as it is, if that can be done truthfully: nothing of `commands` runs any more afterwards.
+    async fn adopt(&self, record: &SessionRecord, commands: &[CommandView]) -> bool {
+        let runtime = &self.shared.runtime;
+        let Some(container) = record.container.as_deref().filter(|_| record.state == SessionState::Ready) else {
+            return false;
+        };
+        match runtime.can_adopt(container).await {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(error) => {
+                tracing::info!(%error, session = %record.id, "a sandbox cannot be taken over");
+                return false;
+            }
+        }
+        let sweeps = commands.iter().map(|command| async move {
+            let found = sweep(runtime, container, command.command_id.as_str()).await;
+            let problem = match found {
+                Ok(ended) if ended.survivors.is_empty() => return true,
+                Ok(ended) => format!("{} processes survived", ended.survivors.len()),
+                Err(problem) => problem,
+            };
+            tracing::warn!(problem, command = %command.command_id, "the end of a command could not be verified; its sandbox goes");
+            false
+        });
+        let verified = futures_util::stream::iter(sweeps).buffer_unordered(SWEEPS_AT_ONCE);
+        let adopted = verified.all(std::future::ready).await;
+        if adopted {
+            tracing::info!(session = %record.id, container, "a sandbox goes on");
+        }
+        adopted
     }
 
     fn expired(&self, record: &SessionRecord) -> bool {

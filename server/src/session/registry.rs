@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::id::SessionId;
+use glassbox_shared::live::EngineTrouble;
 use glassbox_shared::session::{ControlView, CreateSession, EndReason, SessionState, SessionView};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::engine::EngineWatch;
 use super::live::Live;
 use super::owner::{Begin, MESSAGES, Message, Owner};
 use super::request::{self, ValidSession};
@@ -21,6 +23,7 @@ use crate::command::driver;
 use crate::control::{self, Act, Principal};
 use crate::error::DomainError;
 use crate::feed::Feed;
+use crate::files::Files;
 use crate::runtime::{Inventory, Owned, Runtime, RuntimeError, RuntimeEvent};
 use crate::store::SessionRecord;
 use crate::store::Store;
@@ -43,6 +46,7 @@ pub(super) struct Shared {
     /// Sessions that could not be brought back: theirs is left alone until the next start tries again.
     spared: Mutex<Vec<SessionRecord>>,
     pub(super) runtime: Runtime,
+    engine: EngineWatch,
     pub(super) store: Store,
     feed: Feed,
     pub(super) settings: Arc<SessionSettings>,
@@ -63,6 +67,7 @@ impl Sessions {
         let shared = Shared {
             sessions: Mutex::new(HashMap::new()),
             spared: Mutex::new(Vec::new()),
+            engine: EngineWatch::new(runtime.trouble()),
             runtime,
             store,
             feed,
@@ -87,6 +92,7 @@ impl Sessions {
     pub async fn create(&self, who: &Principal, request: CreateSession) -> Result<SessionView, DomainError> {
         control::may(who, Act::CreateSession)?;
         let valid = request::session(request, &self.shared.settings)?;
+        self.shared.engine.check("nothing was made")?;
         let record = self.new_record(who, valid);
         let id = record.id.clone();
         let (made, answer) = oneshot::channel();
@@ -97,20 +103,27 @@ impl Sessions {
             return Err(error.into());
         }
         let session = prepared.begin(Begin::Make);
-        match tokio::time::timeout(MAKE_DEADLINE, answer).await {
-            Ok(Ok(Ok(()))) => Ok(session.view()),
-            Ok(Ok(Err(error))) => Err(error),
-            Ok(Err(_)) => Err(DomainError::shutting_down()),
-            Err(_) => {
+        let made = async {
+            match tokio::time::timeout(MAKE_DEADLINE, answer).await {
+                Ok(Ok(made)) => Ok(made),
+                Ok(Err(_)) => Ok(Err(DomainError::shutting_down())),
+                Err(_) => {
+                    let detail = format!("the sandbox was not ready within {MAKE_DEADLINE:?}");
+                    Err(DomainError::new(ErrorCode::EngineUnavailable, detail).retry_after(10))
+                }
+            }
+        };
+        match self.shared.engine.or_trouble("nothing is kept of what was begun", made).await {
+            Ok(made) => made.map(|()| session.view()),
+            Err(error) => {
                 // The owner goes on and removes what it was making.
-                let detail = format!("the sandbox was not ready within {MAKE_DEADLINE:?}");
                 let ending = session;
                 self.shared.tasks.spawn(async move {
-                    if let Err(error) = ending.end(EndReason::Failed).await {
+                    if let Err(error) = ending.end(EndReason::Failed, None).await {
                         tracing::warn!(%error, session = %ending.id(), "a session that was not ready in time could not be ended yet");
                     }
                 });
-                Err(DomainError::new(ErrorCode::EngineUnavailable, detail).retry_after(10))
+                Err(error)
             }
         }
     }
@@ -121,6 +134,11 @@ impl Sessions {
             self.all().iter().filter(|session| session.inner.tenant == tenant).map(Session::view).collect();
         views.sort_by(|a, b| b.created_at.total_cmp(&a.created_at));
         views
+    }
+
+    /// Whether the engine answers, for whoever tells people.
+    pub fn engine_trouble(&self) -> watch::Receiver<Option<EngineTrouble>> {
+        self.shared.engine.trouble()
     }
 
     /// Live sessions of all tenants.
@@ -143,13 +161,13 @@ impl Sessions {
         control::may(who, Act::DeleteSession)?;
         let session = self.get(&who.tenant, id)?;
         control::may_act_in(who, Act::DeleteSession, &session.view().control)?;
-        session.end(EndReason::Deleted).await
+        session.end(EndReason::Deleted, Some(who.actor.clone())).await
     }
 
     /// Ends every session of this instance, as a one-off sandbox does when it is done.
     pub async fn end_all(&self) -> Result<(), DomainError> {
         for session in self.all() {
-            session.end(EndReason::Deleted).await?;
+            session.end(EndReason::Deleted, None).await?;
         }
         Ok(())
     }
@@ -159,7 +177,7 @@ impl Sessions {
         self.shared.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn all(&self) -> Vec<Session> {
+    pub(super) fn all(&self) -> Vec<Session> {
         self.lock().values().filter(|session| !session.is_over()).cloned().collect()
     }
 
@@ -192,6 +210,7 @@ impl Sessions {
             last_used_at: now,
             state: SessionState::Starting,
             ended_at: None,
+            ended_by: None,
             container: Some(sandbox::container_name(instance, id.as_str(), 1)),
             workspace: sandbox::workspace_name(instance, id.as_str()),
             generation: 1,
@@ -341,6 +360,7 @@ impl Prepared {
     ) -> Self {
         let (id, tenant) = (record.borrow().id.clone(), record.borrow().tenant.clone());
         let shared = sessions.shared.clone();
+        let files = Files::new(shared.runtime.clone(), shared.tasks.clone(), shared.shutdown.child_token());
         let inner = Inner {
             id: id.clone(),
             tenant,
@@ -350,6 +370,8 @@ impl Prepared {
             messages,
             settings: shared.settings.clone(),
             store: shared.store.clone(),
+            files: files.clone(),
+            engine: shared.engine.clone(),
         };
         let (begin, beginning) = oneshot::channel();
         shared.tasks.spawn(async move {
@@ -357,6 +379,7 @@ impl Prepared {
             if let Ok(begin) = beginning.await {
                 owner.run(begin).await;
             }
+            files.close();
             sessions.forget(&id);
         });
         Self { session: Session { inner: Arc::new(inner) }, begin }

@@ -74,6 +74,8 @@ pub fn settle(file: &Path, restored: Restored, now: f64) -> Result<usize, StoreE
     }
     migrate(&mut connection)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // What a search finds is not in a backup; it is collected anew.
+    transaction.execute("UPDATE commands SET indexed = 0", [])?;
     let mut ended = 0;
     if restored == Restored::Copy {
         let lost = to_json(&SessionState::Ended { reason: EndReason::Lost })?;

@@ -135,7 +135,7 @@ fn update(connection: &Connection, command: &CommandView) -> Result<(), StoreErr
     Err(StoreError::Corrupt(format!("{} is not in the store, or has ended otherwise before", command.command_id)))
 }
 
-fn from_row(row: &Row<'_>) -> Result<CommandView, StoreError> {
+pub(super) fn from_row(row: &Row<'_>) -> Result<CommandView, StoreError> {
     Ok(CommandView {
         command_id: parse(&row.get::<_, String>("id")?)?,
         session_id: parse(&row.get::<_, String>("session_id")?)?,

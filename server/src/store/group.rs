@@ -20,6 +20,8 @@ impl<T, F: Fn(&Connection) -> Result<T, StoreError> + Send + 'static> Work<T> fo
 /// What the thread is told.
 pub(super) enum Message {
     Job(Box<dyn Job>),
+    /// A job that must not stand in a transaction.
+    Alone(Box<dyn Job>),
     /// Do what came before, close the file, answer, end.
     Close(oneshot::Sender<()>),
 }
@@ -31,6 +33,11 @@ impl Message {
         answer: oneshot::Sender<Result<T, StoreError>>,
     ) -> Self {
         Self::Job(Box::new(TypedJob { writes, work, result: None, answer }))
+    }
+
+    pub(super) fn alone<T: Send + 'static>(work: impl Work<T>, answer: oneshot::Sender<Result<T, StoreError>>) -> Self {
+        // A reading job by itself has no transaction.
+        Self::Alone(Box::new(TypedJob { writes: false, work, result: None, answer }))
     }
 }
 
@@ -77,7 +84,11 @@ pub(super) fn serve(connection: Connection, mut waiting: mpsc::Receiver<Message>
             match message {
                 // Dropping a job that came after the end tells its caller that the store is closed.
                 Message::Job(job) if closed.is_none() => group.push(job),
-                Message::Job(_) => {}
+                Message::Alone(job) if closed.is_none() => {
+                    do_group(&connection, std::mem::take(&mut group));
+                    do_group(&connection, vec![job]);
+                }
+                Message::Job(_) | Message::Alone(_) => {}
                 Message::Close(done) => closed = Some(done),
             }
         }

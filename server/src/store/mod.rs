@@ -15,7 +15,9 @@ mod access;
 pub mod backup;
 mod commands;
 mod group;
+mod history;
 mod records;
+pub mod search;
 mod sessions;
 
 use std::path::Path;
@@ -29,6 +31,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::history::{EndedSession, Expiry, HistoryFilter, PurgeBegun, Totals};
 pub use self::records::{KeyRecord, LinkRecord, Revoked, SecretHash, SessionRecord, SignInRecord};
 
 use self::group::{Message, Work};
@@ -45,7 +48,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const WAL_KEPT_BYTES: i64 = 16 * 1024 * 1024;
 
 /// Never edit one that was released: add the next.
-const MIGRATIONS: &[M<'static>] = &[M::up(include_str!("schema/1.sql"))];
+const MIGRATIONS: &[M<'static>] = &[M::up(include_str!("schema/1.sql")), M::up(include_str!("schema/2.sql"))];
 
 /// What can go wrong when something is to be remembered. In every case nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -128,6 +131,13 @@ impl Store {
         self.ask(true, work).await
     }
 
+    /// Has something done outside of any transaction.
+    async fn alone<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        self.jobs.send(Message::alone(work, answer)).await.map_err(|_| StoreError::Closed)?;
+        answered.await.map_err(|_| StoreError::Closed)?
+    }
+
     async fn ask<T: Send + 'static>(&self, writes: bool, work: impl Work<T>) -> Result<T, StoreError> {
         let (answer, answered) = oneshot::channel();
         self.jobs.send(Message::job(writes, work, answer)).await.map_err(|_| StoreError::Closed)?;
@@ -146,6 +156,8 @@ fn prepare(connection: &Connection) -> Result<(), StoreError> {
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
+    // What is deleted is overwritten: a purge must leave no byte. Deletions are rare, so it costs nothing that counts.
+    connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
     connection.pragma_update_and_check(None, "journal_size_limit", WAL_KEPT_BYTES, |_| Ok(()))?;
     Ok(())
 }

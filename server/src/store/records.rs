@@ -34,6 +34,8 @@ pub struct SessionRecord {
     pub state: SessionState,
     /// When it ended.
     pub ended_at: Option<f64>,
+    /// Who ended it, if somebody did.
+    pub ended_by: Option<Actor>,
     /// The current container's name, written down before the engine is asked to make it.
     pub container: Option<String>,
     /// The workspace volume's name.

@@ -45,10 +45,10 @@ impl Store {
 fn insert(connection: &Connection, record: &SessionRecord) -> Result<(), StoreError> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO sessions (id, tenant, name, profile, template, memory_bytes, cpus, pids_limit, created_by,
-             created_at, last_used_at, state_json, ended_at, container, workspace, generation, control_holder,
+             created_at, last_used_at, state_json, ended_at, ended_by, container, workspace, generation, control_holder,
              control_since, restarts, metadata, commands_total)
          VALUES (:id, :tenant, :name, :profile, :template, :memory_bytes, :cpus, :pids_limit, :created_by,
-             :created_at, :last_used_at, :state_json, :ended_at, :container, :workspace, :generation, :control_holder,
+             :created_at, :last_used_at, :state_json, :ended_at, :ended_by, :container, :workspace, :generation, :control_holder,
              :control_since, :restarts, :metadata, :commands_total)",
     )?;
     statement.execute(named_params! {
@@ -65,6 +65,7 @@ fn insert(connection: &Connection, record: &SessionRecord) -> Result<(), StoreEr
         ":last_used_at": record.last_used_at,
         ":state_json": to_json(&record.state)?,
         ":ended_at": record.ended_at,
+        ":ended_by": record.ended_by.as_ref().map(to_json).transpose()?,
         ":container": record.container,
         ":workspace": record.workspace,
         ":generation": record.generation.cast_signed(),
@@ -80,7 +81,7 @@ fn insert(connection: &Connection, record: &SessionRecord) -> Result<(), StoreEr
 fn update(connection: &Connection, record: &SessionRecord) -> Result<(), StoreError> {
     let mut statement = connection.prepare_cached(
         "UPDATE sessions SET name = :name, last_used_at = :last_used_at, state_json = :state_json,
-             ended_at = :ended_at, container = :container, generation = :generation,
+             ended_at = :ended_at, ended_by = :ended_by, container = :container, generation = :generation,
              control_holder = :control_holder, control_since = :control_since, restarts = :restarts,
              metadata = :metadata, commands_total = :commands_total
          WHERE id = :id AND (state <> 'ended' OR state_json = :state_json)",
@@ -91,6 +92,7 @@ fn update(connection: &Connection, record: &SessionRecord) -> Result<(), StoreEr
         ":last_used_at": record.last_used_at,
         ":state_json": to_json(&record.state)?,
         ":ended_at": record.ended_at,
+        ":ended_by": record.ended_by.as_ref().map(to_json).transpose()?,
         ":container": record.container,
         ":generation": record.generation.cast_signed(),
         ":control_holder": to_json(&record.control.holder)?,
@@ -105,7 +107,7 @@ fn update(connection: &Connection, record: &SessionRecord) -> Result<(), StoreEr
     Err(StoreError::Corrupt(format!("{} is not in the store, or has ended otherwise before", record.id)))
 }
 
-fn from_row(row: &Row<'_>) -> Result<SessionRecord, StoreError> {
+pub(super) fn from_row(row: &Row<'_>) -> Result<SessionRecord, StoreError> {
     let profile: String = row.get("profile")?;
     Ok(SessionRecord {
         id: parse(&row.get::<_, String>("id")?)?,
@@ -127,6 +129,7 @@ fn from_row(row: &Row<'_>) -> Result<SessionRecord, StoreError> {
         last_used_at: row.get("last_used_at")?,
         state: from_json(&row.get::<_, String>("state_json")?)?,
         ended_at: row.get("ended_at")?,
+        ended_by: row.get::<_, Option<String>>("ended_by")?.as_deref().map(from_json).transpose()?,
         container: row.get("container")?,
         workspace: row.get("workspace")?,
         generation: row.get::<_, i64>("generation")?.cast_unsigned(),

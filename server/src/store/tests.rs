@@ -51,6 +51,7 @@ pub(crate) fn session() -> SessionRecord {
         last_used_at: 1_700_000_001.5,
         state: SessionState::Starting,
         ended_at: None,
+        ended_by: None,
         container: Some("glassbox-x-1".into()),
         workspace: "glassbox-x".into(),
         generation: 1,

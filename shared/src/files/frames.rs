@@ -15,9 +15,9 @@ use crate::helper::{FrameError, frame, json, parse};
 
 /// Most content in one frame.
 pub const MAX_DATA: usize = 128 * 1024;
-/// Frames of content of one operation that may be on their way: 2 MiB, which fills the pipe over a round trip of the
+/// Frames of content of one operation that may be on their way: 1 MiB, which fills the pipe over a round trip of the
 /// engine many times.
-pub const WINDOW: u32 = 16;
+pub const WINDOW: u32 = 8;
 /// Operations at once: each is a thread of the helper, and a hardened sandbox may have 64 in all.
 pub const MAX_OPERATIONS: usize = 16;
 /// Uploads in pieces that are under way at once; each is a file that is held open.

@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::json;
 
 /// Every route that needs a key, with a body that is nonsense: the key is looked at first.
-const ROUTES: [(&str, &str); 13] = [
+const ROUTES: [(&str, &str); 19] = [
     ("GET", "/v1/me"),
     ("GET", "/v1/sessions"),
     ("POST", "/v1/sessions"),
@@ -22,6 +22,12 @@ const ROUTES: [(&str, &str); 13] = [
     ("GET", "/v1/sessions/nonsense/commands/nonsense/output?from=nonsense"),
     ("POST", "/v1/sessions/nonsense/commands/nonsense/kill"),
     ("POST", "/v1/sessions/nonsense/commands/nonsense/signal"),
+    ("GET", "/v1/history?limit=nonsense"),
+    ("GET", "/v1/history/nonsense"),
+    ("DELETE", "/v1/history/nonsense"),
+    ("GET", "/v1/history/nonsense/timeline?limit=nonsense"),
+    ("GET", "/v1/history/nonsense/commands/nonsense/output?from=nonsense"),
+    ("GET", "/v1/search?limit=nonsense"),
     ("GET", "/v1/keys"),
     ("POST", "/v1/keys"),
 ];

@@ -1,57 +1,24 @@
 //! The helper's volume when something is wrong in the engine.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use glassbox_tests::{TestServer, docker, hardened, random_name};
-
-/// The helper with a few bytes behind its end: it runs as before, and its volumes have names of their own.
-struct Variant {
-    folder: tempfile::TempDir,
-    stem: String,
-}
-
-impl Variant {
-    fn new() -> Self {
-        let helper = std::env::var_os("GLASSBOX_HELPER").map(PathBuf::from);
-        let helper = helper.expect("GLASSBOX_HELPER names the static helper; `make test` sets it");
-        let folder = tempfile::tempdir().expect("a folder can be made");
-        let path = folder.path().join("glassbox-inside");
-        let mut bytes = std::fs::read(helper).expect("the helper is there");
-        bytes.extend_from_slice(random_name().as_bytes());
-        std::fs::write(&path, bytes).expect("written");
-        let sum = std::process::Command::new("sha256sum").arg(&path).output().expect("sha256sum runs");
-        let sum = String::from_utf8(sum.stdout).expect("text");
-        Self { folder, stem: format!("glassbox-helper-{}", &sum[..16]) }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.folder.path().join("glassbox-inside")
-    }
-}
-
-impl Drop for Variant {
-    fn drop(&mut self) {
-        // Those that stand on others first.
-        for end in ["-sealed", "-2-sealed", "", "-2"] {
-            let _ = docker::try_run(&["volume", "rm", "--force", &format!("{}{end}", self.stem)]);
-        }
-    }
-}
+use glassbox_tests::helper::Variant;
+use glassbox_tests::{TestServer, docker, hardened};
 
 // An engine that is killed while it makes a volume comes back with one that has the name, and no labels.
 #[tokio::test]
 async fn a_volume_that_has_the_helpers_name_and_is_not_ours_is_left_alone_and_stops_nobody() {
     let variant = Variant::new();
-    docker::run(&["volume", "create", &variant.stem]);
+    docker::run(&["volume", "create", variant.stem()]);
     let server = TestServer::configure().env("GLASSBOX_HELPER", variant.path().display()).start().await;
     let session = server.agent().await.create_session(hardened()).await;
     assert_eq!(session.sh("echo works").await, "works\n");
     let container = docker::inspect(&docker::container_of(session.id().as_str()));
     let mounts = container["Mounts"].to_string();
-    assert!(mounts.contains(&format!("{}-2-sealed", variant.stem)), "{mounts}");
+    assert!(mounts.contains(&format!("{}-2-sealed", variant.stem())), "{mounts}");
     let log = server.process().log();
-    assert!(log.contains("another name is taken") && log.contains(&variant.stem), "an operator is told: {log}");
-    let foreign = docker::inspect(&variant.stem);
+    assert!(log.contains("another name is taken") && log.contains(variant.stem()), "an operator is told: {log}");
+    let foreign = docker::inspect(variant.stem());
     assert!(foreign["Labels"].is_null(), "still not ours: {foreign}");
     let folder = Path::new(foreign["Mountpoint"].as_str().expect("a folder"));
     assert_eq!(std::fs::read_dir(folder).expect("listed").count(), 0, "nothing was put there");
@@ -68,8 +35,8 @@ async fn a_helpers_volume_that_was_removed_and_came_back_empty_is_noticed() {
     let first = agent.create_session(hardened()).await;
     assert_eq!(first.sh("echo works").await, "works\n");
     // The engine keeps what a sandbox uses, and does not know that it stands on the other.
-    docker::run(&["volume", "rm", &variant.stem]);
-    docker::run(&["volume", "create", &variant.stem]);
+    docker::run(&["volume", "rm", variant.stem()]);
+    docker::run(&["volume", "create", variant.stem()]);
     let second = agent.create_session(hardened()).await;
     assert_eq!(second.sh("echo works").await, "works\n");
     first.delete().await.success().expect("ended");

@@ -44,6 +44,7 @@ async fn every_documented_route_exists_and_asks_for_a_key_unless_it_says_otherwi
             let concrete = path
                 .replace("{session_id}", "sbx_aaaaaaaaaaaaaaaaaaaa")
                 .replace("{command_id}", "cmd_aaaaaaaaaaaaaaaaaaaa")
+                .replace("{upload_id}", "upl_aaaaaaaaaaaaaaaaaaaa")
                 .replace("{key_id}", "key_aaaaaaaaaaaaaaaaaaaa");
             let answer = nobody.send(nobody.request(method.clone(), &concrete)).await;
             assert!(!matches!(answer.status, 404 | 405), "{method} {path} is documented and is not there");

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use glassbox_shared::command::{CommandState, Interruption};
 use glassbox_shared::session::SessionState;
+use glassbox_tests::helper::Variant;
 use glassbox_tests::{Command, Session, TestServer, docker, eventually, hardened, open};
 
 /// "Nothing left without a live session after a minute."
@@ -45,7 +46,8 @@ async fn assert_nothing_is_left(server: &TestServer, sessions: usize) {
 async fn after_kill_9_with_five_commands_running_everything_seen_is_there_and_every_end_is_told_truthfully() {
     let (mut server, agent) = TestServer::with_agent().await;
     let session = agent.create_session(open()).await;
-    session.sh("echo kept > file").await;
+    session.sh("echo kept > file; echo too > /etc/kept").await;
+    session.sh("setsid nohup sleep 700 > /dev/null 2>&1 < /dev/null &").await;
     let done = session.finish("echo done before; exit 5").await;
     let background = session.run("sleep 606 & echo in the background").await;
     background.wrote("background\n").await;
@@ -78,14 +80,56 @@ async fn after_kill_9_with_five_commands_running_everything_seen_is_there_and_ev
     assert_eq!(background.text(), "in the background\n");
 
     let after = session.ready().await;
-    assert_eq!(after.commands_total, 8);
-    let restart = after.restarts.last().expect("the restart is written down");
-    assert_eq!(restart.cause, None, "it was the server, not the sandbox: {restart:?}");
-    assert_eq!(session.sh("cat file; pgrep -x sleep | wc -l; pgrep -fx 'sleep 60.' | wc -l").await, "kept\n1\n0\n");
-    assert_eq!(session.finish("echo works").await.view.number, 10, "numbers go on");
+    assert_eq!(after.commands_total, 9);
+    assert!(after.restarts.is_empty(), "the sandbox went on: {:?}", after.restarts);
+    assert_eq!(session.sh("cat file /etc/kept; pgrep -fx 'sleep 60.' | wc -l").await, "kept\ntoo\n0\n");
+    assert_eq!(session.processes("sleep 700").await.len(), 1, "what runs in the background, held by nobody, goes on");
+    assert_eq!(session.finish("echo works").await.exit_code(), Some(0));
+    let numbers: Vec<u64> = session.commands().await.commands.iter().map(|command| command.number).collect();
+    assert_eq!(numbers[0], numbers.len() as u64, "numbers go on: {numbers:?}");
     assert_nothing_is_left(&server, 1).await;
-    assert!(!docker::containers(&server.instance()).contains(&old_container));
-    assert!(docker::host_processes_of(&old_id).is_empty());
+    assert_eq!(docker::container_of(session.id().as_str()), old_container);
+    assert_eq!(docker::inspect(&old_container)["Id"], old_id, "the very same");
+}
+
+#[tokio::test]
+async fn a_sandbox_that_died_while_the_server_was_away_is_made_again_on_its_workspace() {
+    let (mut server, agent) = TestServer::with_agent().await;
+    let session = agent.create_session(open()).await;
+    session.sh("echo kept > file").await;
+    let commands = busy(&session).await;
+    let address = server.address();
+    server.kill_hard();
+    docker::run(&["kill", &docker::container_of(session.id().as_str())]);
+    server.restart(&address).await;
+    for command in &commands {
+        assert_interrupted(command, b"").await;
+    }
+    let after = session.ready().await;
+    let restart = after.restarts.last().expect("it is written down");
+    assert_eq!(restart.cause, None, "nobody saw it: {restart:?}");
+    assert_eq!(session.sh("cat file").await, "kept\n");
+    assert_nothing_is_left(&server, 1).await;
+}
+
+// A server of another version brings another helper; an old sandbox's would not understand it.
+#[tokio::test]
+async fn a_sandbox_with_another_helper_is_made_again() {
+    let variant = Variant::new();
+    let (mut server, agent) = TestServer::with_agent().await;
+    let session = agent.create_session(hardened()).await;
+    session.sh("echo kept > file").await;
+    let (address, old) = (server.address(), docker::container_of(session.id().as_str()));
+    server.stop();
+    server.set_env("GLASSBOX_HELPER", variant.path().display());
+    server.restart(&address).await;
+    session.ready().await;
+    assert_eq!(session.sh("cat file").await, "kept\n");
+    assert_ne!(docker::container_of(session.id().as_str()), old);
+    assert_nothing_is_left(&server, 1).await;
+    session.delete().await.success().expect("ended");
+    // Before its helper's volumes are removed.
+    drop(server);
 }
 
 #[tokio::test]

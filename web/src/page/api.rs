@@ -25,7 +25,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    fn unreachable() -> Self {
+    pub(super) fn unreachable() -> Self {
         Self { status: 0, code: None, detail: "The server cannot be reached.".to_owned() }
     }
 
@@ -74,7 +74,7 @@ struct SignIn<'a> {
 #[derive(Serialize)]
 struct Nothing {}
 
-async fn answer(response: Result<Response, gloo_net::Error>) -> Result<Response, Failure> {
+pub(super) async fn answer(response: Result<Response, gloo_net::Error>) -> Result<Response, Failure> {
     let response = response.map_err(|_| Failure::unreachable())?;
     if response.ok() {
         return Ok(response);
@@ -90,7 +90,7 @@ async fn answer(response: Result<Response, gloo_net::Error>) -> Result<Response,
     Err(Failure { status, code: None, detail: detail.unwrap_or_else(|| format!("The server answered {status}.")) })
 }
 
-async fn read<T: DeserializeOwned>(response: Response) -> Result<T, Failure> {
+pub(super) async fn read<T: DeserializeOwned>(response: Response) -> Result<T, Failure> {
     let status = response.status();
     response.json().await.map_err(|_| Failure {
         status,
@@ -99,11 +99,11 @@ async fn read<T: DeserializeOwned>(response: Response) -> Result<T, Failure> {
     })
 }
 
-async fn get<T: DeserializeOwned>(path: &str) -> Result<T, Failure> {
+pub(super) async fn get<T: DeserializeOwned>(path: &str) -> Result<T, Failure> {
     read(answer(Request::get(path).send().await).await?).await
 }
 
-async fn send(request: RequestBuilder, body: &impl Serialize) -> Result<Response, Failure> {
+pub(super) async fn send(request: RequestBuilder, body: &impl Serialize) -> Result<Response, Failure> {
     let request = request.json(body).map_err(|_| Failure::unreachable())?;
     answer(request.send().await).await
 }

@@ -1,6 +1,7 @@
 //! What needs a browser: components, and the services that feed them.
 //!
 //! - [`app`]: routes and who is signed in; [`sign_in`], [`sessions`], [`session`]: the pages
+//! - [`files`]: the file browser in a session
 //! - [`api`]: the REST calls; [`live`]: the live socket; [`store`]: the world of `crate::state`, reactive by parts
 //! - [`clock`]: one timer for everything that ticks; [`theme`], [`shortcuts`], [`tab`]: what concerns the whole page
 //! - [`parts`]: small components that several pages use
@@ -9,6 +10,7 @@
 pub mod api;
 pub mod app;
 pub mod clock;
+pub mod files;
 pub mod interop;
 pub mod live;
 pub mod parts;

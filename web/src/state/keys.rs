@@ -13,7 +13,9 @@ pub enum Wish {
     Filter,
     /// Sessions, commands, actions.
     Palette,
-    /// Files and facts of the session.
+    /// Files of the session.
+    Files,
+    /// Facts about the session.
     Facts,
     /// Back to the newest command.
     Newest,
@@ -51,7 +53,8 @@ pub fn wish(press: Press<'_>) -> Option<Wish> {
         "k" => Some(Wish::Up),
         "Enter" => Some(Wish::Open),
         "/" => Some(Wish::Filter),
-        "f" => Some(Wish::Facts),
+        "f" => Some(Wish::Files),
+        "i" => Some(Wish::Facts),
         "." => Some(Wish::Newest),
         "X" if press.shift => Some(Wish::Kill),
         "?" => Some(Wish::Help),
@@ -60,16 +63,21 @@ pub fn wish(press: Press<'_>) -> Option<Wish> {
 }
 
 /// Keys and what they do, for the help sheet.
-pub const HELP: [(&str, &str); 10] = [
+pub const HELP: [(&str, &str); 15] = [
     ("j  k", "next, previous row"),
     ("Enter", "open the row"),
     ("/", "filter the list"),
     ("Ctrl K", "find a session, a command, an action"),
     (".", "back to the newest command"),
-    ("f", "facts about the session"),
+    ("f", "files of the session"),
+    ("i", "facts about the session"),
     ("Shift X", "kill the shown command (asks first)"),
     ("Esc", "close; twice: leave the output"),
     ("Home  End", "in the output: to its start, to live"),
+    ("← →", "in the files: close, open a folder"),
+    ("F2  Del", "in the files: rename, delete (both ask)"),
+    ("Backspace", "in the files: to the folder above"),
+    ("Ctrl S", "in the editor: save"),
     ("?", "this list"),
 ];
 

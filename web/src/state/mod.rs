@@ -8,13 +8,17 @@
 //! - [`stream`]: the viewer's half of one output stream: order, gaps, acknowledgements
 //! - [`connection`]: when to reconnect, when a connection counts as lost
 //! - [`feed`]: whether events are complete, or lists must be loaded again
+//! - [`files`], [`content`], [`diff`]: the tree of files; what a file's bytes are; what changed in them
 //! - [`look`], [`words`], [`kill`], [`visible`]: how states, amounts, kills and command texts are said
 //! - [`keys`], [`palette`], [`order`]: what a key means; what a search finds; lists that hold still
 
 pub mod book;
 pub mod choice;
 pub mod connection;
+pub mod content;
+pub mod diff;
 pub mod feed;
+pub mod files;
 pub mod keys;
 pub mod kill;
 pub mod look;

@@ -123,10 +123,14 @@ impl Connection {
         let tenant = self.caller.principal.tenant.clone();
         let (sequence, mut feed) = app.state.feed.subscribe(&tenant);
         let mut revocations = app.state.access.revocations();
+        let mut engine = app.state.sessions.engine_trouble();
         let period = Duration::from_secs(HEARTBEAT_SECONDS);
         let mut heartbeat = interval_at(Instant::now() + period, period);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.outbox.push(FromServer::Hello { epoch: app.state.epoch.clone(), sequence, now: clock::now() });
+        if engine.borrow_and_update().is_some() {
+            engine.mark_changed();
+        }
 
         loop {
             let room = self.outbox.has_room();
@@ -134,6 +138,11 @@ impl Connection {
                 () = app.state.shutdown.cancelled() => ControlFlow::Break(End::Shutdown),
                 Ok(()) = revocations.changed() => self.check_credential().await,
                 _ = heartbeat.tick() => self.beat().await,
+                Ok(()) = engine.changed(), if room => {
+                    let trouble = engine.borrow_and_update().clone();
+                    self.outbox.push(FromServer::Engine { trouble });
+                    ControlFlow::Continue(())
+                }
                 event = feed.recv(), if room => self.take_event(event, &tenant, &mut feed),
                 step = poll_fn(|context| self.poll(context)) => self.go_on(step).await,
             };

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Access;
 use crate::command::log::LogSettings;
 use crate::feed::Feed;
+use crate::history::{History, HistorySettings, Retention};
 use crate::runtime::fake::FakeRuntime;
 use crate::session::Sessions;
 use crate::session::settings::SessionSettings;
@@ -19,6 +20,7 @@ use crate::store::Store;
 
 pub(super) struct Domain {
     pub sessions: Sessions,
+    pub history: History,
     pub access: Access,
     pub feed: Feed,
     keys: Mutex<HashMap<String, KeyId>>,
@@ -61,8 +63,11 @@ pub(super) async fn start(shutdown: CancellationToken) -> Domain {
         max_cpus: 4.0,
         max_pids: 4096,
     };
-    let sessions = Sessions::start(Arc::new(FakeRuntime::new()), store, feed.clone(), settings, shutdown)
+    let sessions = Sessions::start(Arc::new(FakeRuntime::new()), store, feed.clone(), settings, shutdown.clone())
         .await
         .expect("nothing was there before");
-    Domain { sessions, access, feed, keys: Mutex::default(), _data: data }
+    let settings = HistorySettings { retention: Retention::default(), search_dir: data.path().to_owned() };
+    let store = Store::open(&data.path().join("glassbox.db")).expect("a database");
+    let history = History::start(store, sessions.clone(), settings, shutdown).await.expect("nothing was there before");
+    Domain { sessions, history, access, feed, keys: Mutex::default(), _data: data }
 }

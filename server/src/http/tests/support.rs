@@ -50,6 +50,7 @@ impl TestApp {
         };
         let state = AppState {
             sessions: domain.sessions.clone(),
+            history: domain.history.clone(),
             access: domain.access.clone(),
             feed: domain.feed.clone(),
             settings: Arc::new(settings),

@@ -209,7 +209,9 @@ pub(super) fn from_exec_text(output: &[u8]) -> Option<RuntimeError> {
     let text = std::str::from_utf8(output).ok()?.strip_suffix("\r\n")?;
     let lower = text.to_ascii_lowercase();
     let begins = |beginnings: &[&str]| beginnings.iter().any(|beginning| lower.starts_with(beginning));
-    if begins(&["container "]) && lower.ends_with("is not running") || begins(&GONE) {
+    // runsc's own word, while the engine may not know of it yet.
+    let stopped = lower.contains("cannot execute in container") && lower.contains("in state stopped");
+    if begins(&["container "]) && lower.ends_with("is not running") || begins(&GONE) || stopped {
         Some(RuntimeError::Gone(short(text)))
     } else if !begins(&["oci runtime exec failed", "failed to create shim"]) {
         None
@@ -276,6 +278,8 @@ mod tests {
             Some(RuntimeError::Engine(_))
         ));
         assert!(matches!(from_exec_text(b"Container 12ab is not running\r\n"), Some(RuntimeError::Gone(_))));
+        let stopped = b"OCI runtime exec failed: executing processes for container: cannot execute in container \"12ab\" in state stopped: unknown\r\n";
+        assert!(matches!(from_exec_text(stopped), Some(RuntimeError::Gone(_))));
         let full = b"OCI runtime exec failed: executing command \"x\" in sandbox: try again: unknown\r\n";
         assert!(matches!(from_exec_text(full), Some(RuntimeError::Engine(text)) if text.contains("process limit")));
         assert!(from_exec_text(&[9, 0, 0, 0, 101, 1, 2, 3, 4, 5, 6, 7, 8]).is_none());

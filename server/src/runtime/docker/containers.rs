@@ -9,7 +9,6 @@ use tracing::{debug, warn};
 
 use super::client::{Deadline, Engine, Failure};
 use super::inspect;
-use crate::runtime::spec::RUNTIME;
 use crate::runtime::{RuntimeError, labels};
 
 /// Makes a file system and copies an image's folder into a new volume: a second, many on a busy disk.
@@ -66,10 +65,8 @@ pub(super) async fn create(
     }
     // `runsc` or nothing, and before anything runs: what was asked for is not always what an engine does.
     let under_gvisor = match inspect::container(engine, name).await {
-        Ok(Some(found)) => {
-            let runtime = found.host_config.and_then(|host| host.runtime);
-            if runtime.as_deref() == Some(RUNTIME) { Ok(()) } else { Err(RuntimeError::NoGvisor) }
-        }
+        Ok(Some(found)) if inspect::is_under_gvisor(&found) => Ok(()),
+        Ok(Some(_)) => Err(RuntimeError::NoGvisor),
         Ok(None) => Err(RuntimeError::Gone(format!("the sandbox {name} vanished as soon as it was made"))),
         Err(error) => Err(error),
     };

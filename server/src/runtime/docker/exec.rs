@@ -17,6 +17,7 @@ use bollard::models::ExecConfig;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::{BoxStream, unfold};
+use glassbox_shared::helper::HELPER_PATH;
 use tokio::io::AsyncWrite;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +30,9 @@ const CREATE: Deadline = Deadline::ask("creating an exec", 15);
 
 /// As above. The answer comes before the program is started.
 const START: Deadline = Deadline::ask("starting an exec", 15);
+
+/// An answer of the helper that takes this long is none; whoever asks may ask again.
+const PROBE: Deadline = Deadline::ask("asking a sandbox whether it lives", 10);
 
 /// What the engine still holds of a dead sandbox's output comes without a pause as long as this.
 const QUIET_AFTER_DEATH: Duration = Duration::from_millis(500);
@@ -103,6 +107,24 @@ pub(super) async fn exec(
     };
     let output = stdout_only(Connection { output: output.boxed(), life });
     Ok(ExecStream { input: Box::pin(Input(input)), output })
+}
+
+/// Does the sandbox answer, whatever the engine says of it? Runs the helper, which says how it is called.
+pub(super) async fn answers(engine: &Engine, lives: &Lives, container: &str) -> Result<bool, RuntimeError> {
+    let spec = ExecSpec { argv: vec![HELPER_PATH.to_owned(), "--version".to_owned()] };
+    let ask = async {
+        let mut stream = exec(engine, lives, container, &spec).await?;
+        while let Some(read) = stream.output.next().await {
+            read?;
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(PROBE.limit, ask).await {
+        Ok(Ok(())) => Ok(true),
+        Ok(Err(RuntimeError::Gone(_))) => Ok(false),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(PROBE.passed()),
+    }
 }
 
 /// A program's stdin. When it is dropped, the program sees the end of its stdin, while its output goes on: the

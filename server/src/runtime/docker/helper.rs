@@ -313,9 +313,13 @@ async fn fill(engine: &Engine, config: &DockerConfig, binary: &Binary, place: &P
 async fn fill_in(engine: &Engine, container: &str, binary: &Binary, brought: &str) -> Result<(), RuntimeError> {
     let archive = bollard::body_full(archive(brought, &binary.bytes));
     let place = UploadToContainerOptionsBuilder::default().path(helper_directory()).build();
-    engine
+    let brought_it = engine
         .call(UPLOAD, |docker| async move { docker.upload_to_container(container, Some(place), archive).await })
-        .await?;
+        .await;
+    if let Err(failure) = &brought_it {
+        // Another server that fills the volume at this moment may have removed our file while it was being written.
+        debug!(?failure, "the helper could not be brought; perhaps somebody else has brought it");
+    }
     engine
         .call(START, |docker| async move { docker.start_container(container, None::<StartContainerOptions>).await })
         .await?;
@@ -334,6 +338,7 @@ async fn fill_in(engine: &Engine, container: &str, binary: &Binary, brought: &st
     debug!(code, "the filling sandbox ended");
     match code {
         0 => Ok(()),
+        _ if brought_it.is_err() => brought_it.map_err(RuntimeError::from),
         EXIT_NOT_GVISOR => Err(RuntimeError::NoGvisor),
         _ => Err(RuntimeError::NoHelper(format!("its volume could not be filled (exit code {code})"))),
     }

@@ -5,6 +5,7 @@ use bollard::query_parameters::InspectContainerOptions;
 use glassbox_shared::session::DeathCause;
 
 use super::client::{Deadline, Engine, if_there};
+use crate::runtime::spec::RUNTIME;
 use crate::runtime::{ContainerStatus, RuntimeError, labels};
 
 /// A look takes 2 ms; an engine under load (a fork bomb's removal, ten starts) takes seconds.
@@ -34,6 +35,11 @@ pub(super) async fn status(engine: &Engine, name: &str) -> Result<ContainerStatu
 pub(super) fn is_ours(found: &ContainerInspectResponse, instance: &str) -> bool {
     let labels = found.config.as_ref().and_then(|config| config.labels.as_ref());
     labels.and_then(|labels| labels.get(labels::INSTANCE)).is_some_and(|owner| owner == instance)
+}
+
+/// Does it run under gVisor?
+pub(super) fn is_under_gvisor(found: &ContainerInspectResponse) -> bool {
+    found.host_config.as_ref().and_then(|host| host.runtime.as_deref()) == Some(RUNTIME)
 }
 
 fn from_state(state: &ContainerState) -> ContainerStatus {

@@ -8,6 +8,7 @@
 //! | `exec.rs` | programs' streams, and their end when a container dies |
 //! | `inspect.rs` | how a container is, and whose |
 //! | `events.rs` | what the engine reports |
+//! | `health.rs` | whether the engine answers |
 //! | `helper.rs` | the volume with the helper |
 //!
 //! Deliberately not used: the archive API on running containers (it sees nothing of gVisor's files), `top` (it shows
@@ -20,7 +21,9 @@ use std::time::Duration;
 
 use bollard::models::VolumeCreateRequest;
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListVolumesOptionsBuilder, RemoveVolumeOptions};
-use tokio::sync::broadcast;
+use glassbox_shared::live::EngineTrouble;
+use glassbox_shared::session::DeathCause;
+use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -35,6 +38,7 @@ mod client;
 mod containers;
 mod events;
 mod exec;
+mod health;
 mod helper;
 mod inspect;
 
@@ -78,7 +82,8 @@ pub struct DockerRuntime {
     lives: Arc<exec::Lives>,
     helper: helper::Helper,
     listeners: broadcast::Sender<RuntimeEvent>,
-    /// Ends the event task.
+    trouble: watch::Receiver<Option<EngineTrouble>>,
+    /// Ends the tasks.
     _stop: DropGuard,
 }
 
@@ -99,10 +104,12 @@ impl DockerRuntime {
             instance: config.instance.clone(),
             listeners: listeners.clone(),
         };
-        // Owned by the runtime: it ends when `_stop` is dropped.
+        // Owned by the runtime: they end when `_stop` is dropped.
         tokio::spawn(watch.run(stop.clone()));
+        let (trouble, known) = watch::channel(None);
+        tokio::spawn(health::Pulse { engine: Arc::clone(&engine), trouble }.run(stop.clone()));
         let helper = helper::Helper::new(config.helper_path.clone());
-        Ok(Self { config, engine, lives, helper, listeners, _stop: stop.drop_guard() })
+        Ok(Self { config, engine, lives, helper, listeners, trouble: known, _stop: stop.drop_guard() })
     }
 
     /// The volume with this name, if it is there and ours.
@@ -244,6 +251,27 @@ impl ContainerRuntime for DockerRuntime {
         Ok(status)
     }
 
+    async fn probe(&self, container: &str) -> Result<ContainerStatus, RuntimeError> {
+        let status = self.status(container).await?;
+        if status == ContainerStatus::Running && !exec::answers(&self.engine, &self.lives, container).await? {
+            tracing::warn!(container, "the engine calls a sandbox running that has ended");
+            self.lives.ended(container);
+            return Ok(ContainerStatus::Dead(DeathCause::Unknown));
+        }
+        Ok(status)
+    }
+
+    async fn can_adopt(&self, container: &str) -> Result<bool, RuntimeError> {
+        names::check_container(container)?;
+        let Some(found) = inspect::container(&self.engine, container).await? else { return Ok(false) };
+        // A server of another version speaks another language: its helper is in another volume.
+        let helper = self.helper.volume(&self.engine, &self.config).await?;
+        let is_right = inspect::is_ours(&found, &self.config.instance)
+            && inspect::is_under_gvisor(&found)
+            && found.mounts.is_some_and(|mounts| mounts.iter().any(|mount| mount.name.as_ref() == Some(&helper)));
+        Ok(is_right && self.probe(container).await? == ContainerStatus::Running)
+    }
+
     async fn exec(&self, container: &str, exec: &ExecSpec) -> Result<ExecStream, RuntimeError> {
         names::check_container(container)?;
         exec::exec(&self.engine, &self.lives, container, exec).await
@@ -268,6 +296,10 @@ impl ContainerRuntime for DockerRuntime {
                 .then(|| Owned { name: volume.name, labels: volume.labels.into_iter().collect() })
         });
         Ok(Inventory { containers: containers.collect(), workspaces: workspaces.collect() })
+    }
+
+    fn trouble(&self) -> watch::Receiver<Option<EngineTrouble>> {
+        self.trouble.clone()
     }
 
     fn events(&self) -> broadcast::Receiver<RuntimeEvent> {

@@ -6,7 +6,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
 use super::resolve::{Effective, Given, Source};
-use super::table::{SETTINGS, Setting};
+use super::table::{Kind, SETTINGS, Setting};
 use super::{Config, ConfigError, file, usual_data_dir};
 
 const CONFIG: &str = "config";
@@ -86,12 +86,11 @@ impl ServeArgs {
 
 impl Setting {
     fn argument(&self) -> Arg {
-        let mut help = self.help.to_owned();
-        let range = self.range();
-        if !range.is_empty() && !matches!(self.kind, super::table::Kind::List) {
-            help += &format!(" ({range})");
-        }
-        help += &format!(" [default: {}]", self.default_text());
+        let range = match self.kind {
+            Kind::Text | Kind::List => String::new(),
+            _ => format!(" ({})", self.range()),
+        };
+        let help = format!("{}{range} [default: {}]", self.help, self.default_text());
         Arg::new(self.name)
             .long(self.flag)
             .env(self.variable)

@@ -37,7 +37,7 @@ fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
 /// The settings of a text; all that is wrong with it, not only the first.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<Given>, Vec<ConfigError>> {
     let at = |offset: usize| {
-        let line = text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = text.get(..offset).unwrap_or(text).matches('\n').count() + 1;
         (line, format!("{}:{line}", path.display()))
     };
     let table = DeTable::parse(text).map_err(|error| {

@@ -25,6 +25,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use crate::access::StaticKey;
+use crate::history::Retention;
 
 pub use arguments::{DataDirArg, ServeArgs};
 pub use resolve::{Effective, Source};
@@ -111,6 +112,8 @@ pub struct Config {
     pub lifetime: Duration,
     /// Every command ends after this time.
     pub max_command_time: Duration,
+    /// How long ended sessions are kept.
+    pub retention: Retention,
     /// How much of each output log is kept.
     pub logs: LogSizes,
     /// Requests a minute for a tenant's keys together.
@@ -138,6 +141,7 @@ impl Default for Config {
             idle: Duration::from_mins(30),
             lifetime: Duration::from_secs(DAY_SECONDS),
             max_command_time: Duration::from_secs(DAY_SECONDS),
+            retention: Retention::default(),
             logs: LogSizes { ring_bytes: MIB, head_bytes: 32 * MIB, tail_bytes: 32 * MIB },
             requests_per_minute: 100_000,
             page_requests_per_minute: 100_000,

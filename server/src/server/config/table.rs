@@ -233,6 +233,17 @@ pub const SETTINGS: &[Setting] = &[
         ..USUAL
     },
     Setting {
+        name: "retention",
+        flag: "retention",
+        variable: "GLASSBOX_RETENTION",
+        value: "TIME,TENANT=TIME,…",
+        kind: Kind::List,
+        default: Some("7d"),
+        help: "How long ended sessions can be read, for all tenants and for named ones, such as `7d,acme=30d`; then they are \
+               removed for good",
+        ..USUAL
+    },
+    Setting {
         name: "log_ring",
         flag: "log-ring",
         variable: "GLASSBOX_LOG_RING",

@@ -232,8 +232,9 @@ fn flags_and_variables_are_named_after_the_name_in_the_file() {
     for setting in table::SETTINGS {
         assert_eq!(setting.flag, setting.name.replace('_', "-"));
         assert_eq!(setting.variable, format!("GLASSBOX_{}", setting.name.to_ascii_uppercase()));
-        assert!(
-            setting.default.is_some() != !setting.without.is_empty(),
+        assert_eq!(
+            setting.default.is_none(),
+            !setting.without.is_empty(),
             "{}: a default or what happens without",
             setting.name
         );

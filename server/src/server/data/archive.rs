@@ -75,7 +75,7 @@ impl<R: Read> Summed<R> {
     }
 
     pub(super) fn entry(self, path: &str) -> Entry {
-        let sha256 = self.sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = self.sum.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
         Entry { path: path.to_owned(), bytes: self.bytes, sha256 }
     }
 }

@@ -48,6 +48,21 @@ pub async fn copy(text: &str) -> bool {
     wasm_bindgen_futures::JsFuture::from(navigator.clipboard().write_text(text)).await.is_ok()
 }
 
+/// An address in this tab for bytes of a kind that the page knows; [`let_go`] of it when it is not shown any more.
+pub fn blob_address(bytes: &[u8], kind: &str) -> Option<String> {
+    let parts = js_sys::Array::of1(&js_sys::Uint8Array::from(bytes));
+    let options = web_sys::BlobPropertyBag::new();
+    options.set_type(kind);
+    let blob = web_sys::Blob::new_with_u8_array_sequence_and_options(&parts, &options).ok()?;
+    web_sys::Url::create_object_url_with_blob(&blob).ok()
+}
+
+/// Frees the bytes behind such an address.
+pub fn let_go(address: &str) {
+    // Fails for no text that is an address.
+    let _ = web_sys::Url::revoke_object_url(address);
+}
+
 /// Does a media query match now?
 pub fn matches(query: &str) -> bool {
     window().match_media(query).ok().flatten().is_some_and(|list| list.matches())

@@ -12,7 +12,7 @@ use leptos::prelude::*;
 use leptos::task::spawn_local;
 
 use glassbox_shared::id::{CommandId, SessionId};
-use glassbox_shared::live::{Event, FromServer, FromViewer, SUBPROTOCOL, close};
+use glassbox_shared::live::{EngineTrouble, Event, FromServer, FromViewer, SUBPROTOCOL, close};
 
 use super::api::{self, Failure};
 use super::clock::Clock;
@@ -31,6 +31,7 @@ struct Inner {
     store: Store,
     clock: Clock,
     line: RwSignal<Line>,
+    engine: RwSignal<Option<EngineTrouble>>,
     wanted: Cell<bool>,
     greeted: Cell<bool>,
     socket: RefCell<Option<Socket>>,
@@ -52,16 +53,20 @@ pub struct Live {
     inner: StoredValue<Rc<Inner>, LocalStorage>,
     /// How the line is.
     pub line: RwSignal<Line>,
+    /// What is wrong with the container engine, as far as the server said.
+    pub engine: RwSignal<Option<EngineTrouble>>,
 }
 
 impl Live {
     /// Prepares it; [`Live::start`] connects. `signed_out` is called when the server does not know us any more.
     pub fn new(store: Store, clock: Clock, signed_out: impl Fn() + 'static) -> Self {
         let line = RwSignal::new(Line::Connecting);
+        let engine = RwSignal::new(None);
         let inner = Rc::new(Inner {
             store,
             clock,
             line,
+            engine,
             wanted: Cell::new(false),
             greeted: Cell::new(false),
             socket: RefCell::new(None),
@@ -87,7 +92,7 @@ impl Live {
             hear(&window(), name);
         }
         hear(&document(), "visibilitychange");
-        Self { inner: StoredValue::new_local(inner), line }
+        Self { inner: StoredValue::new_local(inner), line, engine }
     }
 
     fn inner(self) -> Rc<Inner> {
@@ -183,6 +188,8 @@ impl Inner {
                 self.failures.set(0);
                 *self.watchdog.borrow_mut() = Watchdog::new(browser::now());
                 self.line.set(Line::Live);
+                // Where there still is trouble, the server says so next.
+                self.engine.set(None);
                 let step = self.feed.borrow_mut().hello(&epoch, sequence);
                 if step == Step::Reload {
                     self.load_lists();
@@ -216,6 +223,7 @@ impl Inner {
                 watcher.failed(Some(code), &detail);
                 Ok(())
             }),
+            FromServer::Engine { trouble } => self.engine.set(trouble),
             FromServer::Heartbeat { now } => {
                 self.clock.server_says(now);
                 self.say(&FromViewer::Heartbeat);

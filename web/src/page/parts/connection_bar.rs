@@ -19,6 +19,8 @@ pub fn ConnectionBar() -> impl IntoView {
         _ => None,
     };
     let shown = Memo::new(move |_| lost_for().is_some_and(|seconds| seconds >= WORTH_SAYING_SECONDS));
+    // What was said before the line was lost may be over.
+    let engine_shown = Memo::new(move |_| live.engine.with(Option::is_some) && live.line.get() == Line::Live);
     view! {
         <div class="connection-bar" class:shown=move || shown.get() role="status" data-testid="connection-bar" data-line=move || {
             match live.line.get() {
@@ -33,6 +35,15 @@ pub fn ConnectionBar() -> impl IntoView {
                 " "
                 <span class="figures since" aria-hidden="true">
                     {move || lost_for().map(|seconds| format!("Not connected for {}; states are from then.", words::duration(seconds)))}
+                </span>
+            })}
+        </div>
+        <div class="connection-bar" class:shown=move || engine_shown.get() role="status" data-testid="engine-bar">
+            {move || engine_shown.get().then(|| view! {
+                <span>"The container engine does not answer. Nothing can be started; kills wait for it."</span>
+                " "
+                <span class="figures since" aria-hidden="true">
+                    {move || live.engine.get().map(|trouble| format!("For {}.", words::duration(clock.exact() - trouble.since)))}
                 </span>
             })}
         </div>

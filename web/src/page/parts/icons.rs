@@ -72,6 +72,20 @@ pub enum Name {
     Keys,
     /// A small arrow for menus.
     Caret,
+    /// A file.
+    File,
+    /// A folder.
+    Folder,
+    /// A new folder.
+    FolderPlus,
+    /// A link.
+    Link,
+    /// Edit.
+    Pencil,
+    /// Upload.
+    Upload,
+    /// What was.
+    History,
 }
 
 /// One of the other icons.
@@ -101,6 +115,17 @@ pub fn Icon(name: Name) -> impl IntoView {
         }
         Name::Keys => "M2.250 4.250h11.500v7.500H2.250zM4.500 6.500h.1m2.300 0h.1m2.300 0h.1m2.100 0h.1M5 9.500h6",
         Name::Caret => "m5 6.500 3 3 3-3",
+        Name::File => "M4.250 2.250h5l2.500 2.750v8.750h-7.500zM9 2.500v2.750h2.750",
+        Name::Folder => {
+            "M2.250 4c0-.4.300-.750.750-.750h3l1.500 1.750h5.500c.4 0 .750.300.750.750v6.250c0 .4-.300.750-.750.750H3c-.4 0-.750-.300-.750-.750z"
+        }
+        Name::FolderPlus => {
+            "M2.250 4c0-.4.300-.750.750-.750h3l1.500 1.750h5.500c.4 0 .750.300.750.750v6.250c0 .4-.300.750-.750.750H3c-.4 0-.750-.300-.750-.750zM8 7.250v3.500m-1.750-1.750h3.500"
+        }
+        Name::Link => "M6.750 9.250 12.750 3.250m-4 0h4v4M11 9.500v3.250H3.250V5H6.500",
+        Name::Pencil => "m3 13 .6-2.700 7.100-7.100 2.100 2.100-7.100 7.100z",
+        Name::Upload => "M8 10.250v-7.500m-3 3 3-3 3 3M3 13.250h10",
+        Name::History => "M3 8a5 5 0 1 0 1.500-3.600M3 3v2.500h2.500M8 5.250V8l2 1.250",
     };
     view! { <svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><path class="stroke" d=d /></svg> }
 }

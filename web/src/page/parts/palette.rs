@@ -83,7 +83,8 @@ fn items(path: &str) -> Vec<Item> {
     if session.is_some() {
         items.push(action("Follow the newest command", ".", Act::Wish(Wish::Newest)));
         items.push(action("Kill the shown command", "Shift X · asks first", Act::Wish(Wish::Kill)));
-        items.push(action("Facts about this session", "f", Act::Wish(Wish::Facts)));
+        items.push(action("Files of this session", "f", Act::Wish(Wish::Files)));
+        items.push(action("Facts about this session", "i", Act::Wish(Wish::Facts)));
     }
     items.push(action("All sessions", "page", Act::Go("/".to_owned())));
     if use_account().me().is_some_and(|me| may_act(me.role)) {

@@ -7,7 +7,7 @@ use glassbox_shared::session::SessionState;
 use glassbox_shared::text::plain;
 
 use super::delete::Delete;
-use super::here::use_here;
+use super::here::{Pane, use_here};
 use super::shown_name;
 use crate::page::app::use_account;
 use crate::page::clock::use_clock;
@@ -47,6 +47,14 @@ pub fn Header() -> impl IntoView {
         });
         !ended && account.me().is_some_and(|me| may_act(me.role))
     });
+    let side = move |pane: Pane, icon: Name, text: &'static str, title: &'static str| {
+        let shown = move || here.facts.get() && here.side.get() == pane;
+        view! {
+            <button type="button" class="quiet facts-toggle" aria-pressed=move || shown().to_string() on:click=move |_| here.go_to(pane) title=title>
+                <Icon name=icon /><span>{text}</span>
+            </button>
+        }
+    };
     view! {
         <header class="session-head">
             <a href="/" class="button quiet icon-only back" aria-label="All sessions" title="All sessions"><Icon name=Name::Back /></a>
@@ -58,9 +66,8 @@ pub fn Header() -> impl IntoView {
             </p>
             <span class="badge" class:human=human title=since data-testid="control">{read(control)}</span>
             <div class="acts">
-                <button type="button" class="quiet facts-toggle" aria-pressed=move || here.facts.get().to_string() on:click=move |_| here.toggle_facts() title="Facts about the session (f)">
-                    <Icon name=Name::Info /><span>"Info"</span>
-                </button>
+                {side(Pane::Files, Name::Folder, "Files", "The files of the sandbox (f)")}
+                {side(Pane::Info, Name::Info, "Info", "Facts about the session (i)")}
                 <Show when=move || may_delete.get()>
                     <button type="button" class="quiet" on:click=move |_| deleting.set(true) title="Delete the session" aria-label="Delete the session" data-testid="delete-session"><Icon name=Name::Trash /><span>"Delete"</span></button>
                 </Show>

@@ -24,6 +24,8 @@ pub enum Pane {
     Commands,
     /// The output.
     Output,
+    /// The files.
+    Files,
     /// The facts.
     Info,
 }
@@ -34,6 +36,7 @@ impl Pane {
         match self {
             Pane::Commands => "commands",
             Pane::Output => "output",
+            Pane::Files => "files",
             Pane::Info => "info",
         }
     }
@@ -50,8 +53,10 @@ pub struct Here {
     pub shown: Memo<Option<CommandId>>,
     /// The pane of a narrow screen.
     pub pane: RwSignal<Pane>,
-    /// Are the facts shown on a wide screen?
+    /// Is the right column shown on a wide screen?
     pub facts: RwSignal<bool>,
+    /// Are the files in it, or the facts?
+    pub side: RwSignal<Pane>,
     kills: StoredValue<HashMap<CommandId, ArcRwSignal<KillStep>>>,
 }
 
@@ -76,12 +81,18 @@ impl Here {
             shown,
             pane: RwSignal::new(Pane::Output),
             facts: RwSignal::new(browser::remembered("facts").as_deref() != Some("hidden")),
+            side: RwSignal::new(if browser::remembered("side").as_deref() == Some("info") {
+                Pane::Info
+            } else {
+                Pane::Files
+            }),
             kills: StoredValue::new(HashMap::new()),
         };
         let wishes = use_wishes();
         let newest = here.to_newest();
         wishes.hear(Wish::Newest, newest);
-        wishes.hear(Wish::Facts, move || here.toggle_facts());
+        wishes.hear(Wish::Files, move || here.go_to(Pane::Files));
+        wishes.hear(Wish::Facts, move || here.go_to(Pane::Info));
         here
     }
 
@@ -110,11 +121,14 @@ impl Here {
         }
     }
 
-    /// Shows or hides the facts, and remembers it; on a narrow screen goes to them.
-    pub fn toggle_facts(self) {
-        self.pane.update(|pane| *pane = if *pane == Pane::Info { Pane::Output } else { Pane::Info });
-        self.facts.update(|shown| *shown = !*shown);
-        browser::remember("facts", if self.facts.get_untracked() { "shown" } else { "hidden" });
+    /// Shows files or facts, on a wide and on a narrow screen, and remembers it; asked again it hides them.
+    pub fn go_to(self, pane: Pane) {
+        let same = self.facts.get_untracked() && self.side.get_untracked() == pane;
+        self.facts.set(!same);
+        self.side.set(pane);
+        self.pane.update(|shown| *shown = if *shown == pane { Pane::Output } else { pane });
+        browser::remember("side", pane.word());
+        browser::remember("facts", if same { "hidden" } else { "shown" });
     }
 
     /// Where the kill of a command is; kept while the page is open, whichever command is shown.

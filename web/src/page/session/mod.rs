@@ -21,6 +21,7 @@ use glassbox_shared::text::plain;
 
 use super::api;
 use super::app::NotFound;
+use super::files::{FilePane, FilePanel, Files, use_files};
 use super::live::use_live;
 use super::parts::icons::{Icon, Name};
 use super::store::use_store;
@@ -60,6 +61,7 @@ fn Open(id: SessionId) -> impl IntoView {
     let load = RwSignal::new(Load::Yes);
     let here = Here::new(id.clone());
     provide_context(here);
+    provide_context(Files::new(id.clone()));
 
     let ask = {
         let id = id.clone();
@@ -140,6 +142,7 @@ fn Missing() -> impl IntoView {
 #[component]
 fn Desk() -> impl IntoView {
     let here = use_here();
+    let files = use_files();
     let session = here.session();
     let ended = Memo::new(move |_| {
         session.with(|session| match session.as_ref().map(|session| session.view.state) {
@@ -170,16 +173,47 @@ fn Desk() -> impl IntoView {
             <div class="desk">
                 <Commands />
                 <Handle variable="--commands" label="Width of the commands" grows=1.0 first=288.0 least=200.0 most=560.0 />
-                <OutputPane />
-                <Handle variable="--facts" label="Width of the facts" grows=-1.0 first=288.0 least=220.0 most=520.0 />
-                <Info />
+                {move || match files.file.get() {
+                    Some(path) => view! { <section class="output-pane" aria-label="File"><FilePane path /></section> }.into_any(),
+                    None => view! { <OutputPane /> }.into_any(),
+                }}
+                <Handle variable="--facts" label="Width of files and facts" grows=-1.0 first=336.0 least=240.0 most=720.0 />
+                <Side />
             </div>
             <nav class="bottom-bar" aria-label="Parts of the session">
                 {tab(Pane::Commands, Name::List, "Commands")}
                 {tab(Pane::Output, Name::Terminal, "Output")}
+                {move || (!ended.with(Option::is_some)).then(|| tab(Pane::Files, Name::Folder, "Files"))}
                 {tab(Pane::Info, Name::Info, "Info")}
             </nav>
         </main>
+    }
+}
+
+/// The right column: files or facts.
+#[component]
+fn Side() -> impl IntoView {
+    let here = use_here();
+    let files = use_files();
+    let profile = Memo::new(move |_| {
+        here.session()
+            .with(|session| session.as_ref().filter(|session| !session.ended()).map(|session| session.view.profile))
+    });
+    let begun = Memo::new(move |_| {
+        let wanted = (here.facts.get() && here.side.get() == Pane::Files)
+            || here.pane.get() == Pane::Files
+            || files.file.with(Option::is_some);
+        if let (true, Some(profile)) = (wanted, profile.get()) {
+            files.begin(profile);
+        }
+        wanted
+    });
+    let lives = Memo::new(move |_| profile.get().is_some());
+    view! {
+        <aside class="side" data-side=move || if lives.get() { here.side.get().word() } else { Pane::Info.word() } aria-label="Files and facts">
+            {move || (lives.get() && begun.get()).then(|| view! { <FilePanel /> })}
+            <Info />
+        </aside>
     }
 }
 

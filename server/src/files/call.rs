@@ -1,0 +1,187 @@
+//! One operation, from the side of whoever asked for it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use glassbox_shared::files::frames::{Answer, FromFiles, Head, MAX_DATA, Operation, Progress, ToFiles, WINDOW};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::timeout;
+
+use super::hostile;
+use super::link::Link;
+use crate::error::DomainError;
+
+/// A service that says nothing for this long does not answer. Copies and deletions tell of their progress four times a
+/// second; to sort the largest folder that can be listed takes gVisor 15 s.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// An operation. Dropping it cancels it.
+#[derive(Debug)]
+pub struct Call {
+    link: Link,
+    number: u32,
+    /// Not told yet.
+    operation: Option<Operation>,
+    upload: Option<String>,
+    replies: mpsc::Receiver<FromFiles>,
+    /// Frames of content that may be sent.
+    room: u32,
+    over: bool,
+    _turn: OwnedSemaphorePermit,
+}
+
+/// What comes of an operation.
+#[derive(Debug)]
+pub enum Said {
+    /// Before content.
+    Head(Box<Head>),
+    /// Content.
+    Data(Bytes),
+    /// How far it is.
+    Progress(Progress),
+    /// It is done.
+    Done(Box<Answer>),
+}
+
+impl Call {
+    pub(super) fn new(
+        link: Link,
+        number: u32,
+        operation: Operation,
+        replies: mpsc::Receiver<FromFiles>,
+        turn: OwnedSemaphorePermit,
+    ) -> Self {
+        let upload = match &operation {
+            Operation::StartUpload { id, .. } | Operation::Append { id, .. } | Operation::Upload { id } => {
+                Some(id.clone())
+            }
+            _ => None,
+        };
+        let operation = Some(operation);
+        Self { link, number, operation, upload, replies, room: WINDOW, over: false, _turn: turn }
+    }
+
+    async fn told(&mut self) -> Result<(), DomainError> {
+        match self.operation.take() {
+            Some(operation) => self.link.say(self.number, &ToFiles::Begin(Box::new(operation))).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The next thing that is said. After [`Said::Done`] and after an error nothing comes.
+    pub async fn next(&mut self) -> Result<Said, DomainError> {
+        self.told().await?;
+        loop {
+            let said = match self.hear().await? {
+                // Word of what was taken; a failure was turned into an error before.
+                FromFiles::Taken(_) | FromFiles::Failed(_) => continue,
+                FromFiles::Head(head) => Said::Head(self.sense(hostile::head(head))?),
+                FromFiles::Data(bytes) => {
+                    self.link.say(self.number, &ToFiles::Taken(1)).await?;
+                    Said::Data(Bytes::from(bytes))
+                }
+                FromFiles::Progress(progress) => Said::Progress(self.sense(hostile::progress(progress))?),
+                FromFiles::Done(answer) => Said::Done(Box::new(self.sense(hostile::answer(*answer))?)),
+            };
+            return Ok(said);
+        }
+    }
+
+    /// Waits for its end. Content that comes is nonsense.
+    pub async fn answer(&mut self) -> Result<Answer, DomainError> {
+        loop {
+            match self.next().await? {
+                Said::Done(answer) => return Ok(*answer),
+                Said::Progress(_) => {}
+                Said::Head(_) | Said::Data(_) => return Err(self.nonsense()),
+            }
+        }
+    }
+
+    /// Sends content, in pieces as they fit.
+    pub async fn send(&mut self, mut bytes: Bytes) -> Result<(), DomainError> {
+        self.told().await?;
+        while !bytes.is_empty() {
+            // A refusal is heard at once; and what was taken makes room.
+            while let Ok(said) = self.replies.try_recv() {
+                self.heed(said)?;
+            }
+            while self.room == 0 {
+                let said = self.hear().await?;
+                self.heed(said)?;
+            }
+            let piece = bytes.split_to(bytes.len().min(MAX_DATA));
+            self.room -= 1;
+            self.link.say(self.number, &ToFiles::Data(piece.to_vec())).await?;
+        }
+        Ok(())
+    }
+
+    /// All content was sent.
+    pub async fn end(&mut self) -> Result<(), DomainError> {
+        self.told().await?;
+        self.link.say(self.number, &ToFiles::End).await
+    }
+
+    /// What may be said while content is sent.
+    fn heed(&mut self, said: FromFiles) -> Result<(), DomainError> {
+        match said {
+            FromFiles::Taken(frames) => {
+                self.room = self.room.saturating_add(frames).min(WINDOW);
+                Ok(())
+            }
+            FromFiles::Failed(failure) => Err(self.failed(failure)),
+            _ => Err(self.nonsense()),
+        }
+    }
+
+    async fn hear(&mut self) -> Result<FromFiles, DomainError> {
+        let said = match timeout(ANSWER, self.replies.recv()).await {
+            Ok(Some(said)) => said,
+            Ok(None) => {
+                self.over = true;
+                return Err(self.link.failure());
+            }
+            Err(_) => {
+                self.link.give_up("it does not answer");
+                return Err(self.link.failure());
+            }
+        };
+        match said {
+            FromFiles::Failed(failure) => Err(self.failed(failure)),
+            FromFiles::Done(answer) => {
+                self.over = true;
+                if let (Answer::Upload { entry: Some(_), .. }, Some(id)) = (&*answer, &self.upload) {
+                    self.link.upload_ended(id);
+                }
+                Ok(FromFiles::Done(answer))
+            }
+            said => Ok(said),
+        }
+    }
+
+    fn failed(&mut self, failure: glassbox_shared::files::frames::Failure) -> DomainError {
+        self.over = true;
+        let error = hostile::failure(failure);
+        if let Some(id) = self.upload.as_ref().filter(|_| error.code == glassbox_shared::error::ErrorCode::NotFound) {
+            self.link.upload_ended(id);
+        }
+        error
+    }
+
+    fn sense<T>(&mut self, said: Option<T>) -> Result<T, DomainError> {
+        said.ok_or_else(|| self.nonsense())
+    }
+
+    /// What no service of ours would say.
+    fn nonsense(&mut self) -> DomainError {
+        self.link.give_up("it said what makes no sense");
+        self.link.failure()
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.link.forget(self.number, self.over || self.operation.is_some());
+    }
+}

@@ -1,0 +1,117 @@
+//! Between a body and an operation: bytes go on at the pace of the slower one, and nothing waits without end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use futures_util::StreamExt as _;
+use futures_util::stream::unfold;
+use glassbox_shared::error::ErrorCode;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::super::App;
+use super::super::error::ApiError;
+use crate::error::DomainError;
+use crate::files::{Call, Said};
+
+/// Pieces that wait for a client, each at most 128 KiB.
+const PIECES: usize = 2;
+/// A client that takes or sends nothing for this long is gone: it holds one of few places.
+const STALL: Duration = Duration::from_secs(60);
+/// A body that is refused is read on and thrown away up to here, so that a client that is still sending hears why.
+const MOST_THROWN_AWAY: usize = 16 * 1024 * 1024;
+/// And for at most this long.
+const THROWING: Duration = Duration::from_secs(30);
+
+/// Where a body's pieces go; `Err` breaks the connection, so that the client knows that it did not get everything.
+pub(super) type Pieces = mpsc::Sender<Result<Bytes, std::io::Error>>;
+
+/// A body, filled by a task.
+pub(super) fn body<W>(app: &Arc<App>, work: impl FnOnce(Pieces) -> W) -> Body
+where
+    W: Future<Output = ()> + Send + 'static,
+{
+    let (sender, receiver) = mpsc::channel(PIECES);
+    let (work, shutdown) = (work(sender), app.state.shutdown.clone());
+    app.tasks.spawn(async move {
+        tokio::select! {
+            () = work => {}
+            () = shutdown.cancelled() => {}
+        }
+    });
+    Body::from_stream(unfold(
+        receiver,
+        |mut receiver| async move { receiver.recv().await.map(|piece| (piece, receiver)) },
+    ))
+}
+
+/// Gives a piece to the client; `false`: it is gone.
+pub(super) async fn give(pieces: &Pieces, piece: Result<Bytes, std::io::Error>) -> bool {
+    matches!(timeout(STALL, pieces.send(piece)).await, Ok(Ok(())))
+}
+
+/// Content out of an operation.
+pub(super) async fn out(mut call: Call, pieces: Pieces) {
+    loop {
+        let said = tokio::select! {
+            said = call.next() => said,
+            () = pieces.closed() => return,
+        };
+        match said {
+            Ok(Said::Data(bytes)) => {
+                if !give(&pieces, Ok(bytes)).await {
+                    return;
+                }
+            }
+            Ok(Said::Done(_)) => return,
+            Ok(Said::Head(_) | Said::Progress(_)) => {}
+            Err(error) => {
+                tracing::debug!(%error, "content broke off");
+                give(&pieces, Err(std::io::Error::other(error.detail))).await;
+                return;
+            }
+        }
+    }
+}
+
+/// A body into an operation.
+pub(super) async fn into(call: &mut Call, body: Body) -> Result<(), ApiError> {
+    let mut pieces = body.into_data_stream();
+    let mut sent = Ok(());
+    loop {
+        let piece = match timeout(STALL, pieces.next()).await {
+            Ok(None) => break,
+            Ok(Some(Ok(piece))) => piece,
+            Ok(Some(Err(_))) => return Err(ApiError::new(ErrorCode::BadRequest, "the body broke off")),
+            Err(_) => return Err(ApiError::new(ErrorCode::BadRequest, "the body came too slowly")),
+        };
+        sent = call.send(piece).await;
+        if sent.is_err() {
+            throw_away(pieces).await;
+            break;
+        }
+    }
+    sent?;
+    Ok(call.end().await?)
+}
+
+/// A body that is not wanted.
+pub(super) async fn refuse(body: Body, error: DomainError) -> ApiError {
+    throw_away(body.into_data_stream()).await;
+    ApiError(error)
+}
+
+async fn throw_away(mut pieces: axum::body::BodyDataStream) {
+    let throwing = async {
+        let mut length = 0;
+        while let Some(Ok(piece)) = pieces.next().await {
+            length += piece.len();
+            if length > MOST_THROWN_AWAY {
+                break;
+            }
+        }
+    };
+    // However far it came: the answer follows.
+    let _ = timeout(THROWING, throwing).await;
+}

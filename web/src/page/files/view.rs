@@ -1,0 +1,315 @@
+//! One file: text that can be edited, a picture, or the numbers of its first bytes. Never more of it than one can look at.
+
+use leptos::ev;
+use leptos::html::{Pre, Textarea};
+use leptos::prelude::*;
+use leptos::task::spawn_local;
+use leptos_router::NavigateOptions;
+use leptos_router::hooks::use_navigate;
+
+use glassbox_shared::files::{FileEntry, FileType};
+
+use super::calls::{self, Only};
+use super::hub::{Files, use_files};
+use crate::page::app::use_account;
+use crate::page::interop::browser;
+use crate::page::interop::paint;
+use crate::page::parts::copy::Copy;
+use crate::page::parts::icons::{Icon, Name};
+use crate::page::parts::time::Ago;
+use crate::page::parts::toasts::use_toasts;
+use crate::state::content::{self, HEAD_BYTES, HEX_BYTES, PICTURE_BYTES, TEXT_BYTES};
+use crate::state::diff::{self, Line};
+use crate::state::files::{shown, shown_name};
+use crate::state::session::may_act;
+use crate::state::words;
+
+/// What a file turned out to be.
+#[derive(Debug, Clone, PartialEq)]
+enum Content {
+    Text {
+        text: String,
+        whole: bool,
+    },
+    Picture {
+        address: String,
+    },
+    Hex {
+        text: String,
+    },
+    /// Not a file; the words say what.
+    Other(String),
+}
+
+/// A file as it was read.
+#[derive(Debug, Clone, PartialEq)]
+struct Opened {
+    entry: FileEntry,
+    content: Content,
+}
+
+async fn read(files: Files, path: &str) -> Result<Opened, String> {
+    let session = files.session();
+    let say = |failure: crate::page::api::Failure| failure.detail;
+    let entry = calls::stat(&session, path).await.map_err(say)?;
+    if entry.kind != FileType::File {
+        let what = match entry.kind {
+            FileType::Folder => "This is a folder.",
+            FileType::Link => "This link leads nowhere, or out of what may be seen.",
+            _ => "This is a pipe, a socket or a device: it has no content that can be shown.",
+        };
+        return Ok(Opened { entry, content: Content::Other(what.to_owned()) });
+    }
+    if entry.size == 0 {
+        return Ok(Opened { entry, content: Content::Text { text: String::new(), whole: true } });
+    }
+    let mut bytes = calls::head(&session, path, HEAD_BYTES).await.map_err(say)?;
+    let picture = content::picture(&bytes).filter(|_| entry.size <= PICTURE_BYTES);
+    let textual = content::text(&bytes, entry.size <= HEAD_BYTES).is_some();
+    let whole = entry.size <= TEXT_BYTES || picture.is_some();
+    if (picture.is_some() || textual) && whole && entry.size > HEAD_BYTES {
+        bytes = calls::head(&session, path, entry.size).await.map_err(say)?;
+    }
+    let content = match (picture, content::text(&bytes, whole)) {
+        (Some(kind), _) => {
+            Content::Picture { address: browser::blob_address(&bytes, kind).ok_or("The browser refused to draw it.")? }
+        }
+        (None, Some(text)) => Content::Text { text: text.to_owned(), whole },
+        (None, None) => Content::Hex { text: content::hex(&bytes[..bytes.len().min(HEX_BYTES)]) },
+    };
+    Ok(Opened { entry, content })
+}
+
+/// The file that the address names, in place of the output.
+#[component]
+pub fn FilePane(path: String) -> impl IntoView {
+    let files = use_files();
+    let opened = RwSignal::new(None::<Result<Opened, String>>);
+    let name = shown_name(&path);
+    let path = StoredValue::new(path);
+    // What was on the screen before it was loaded again, for "what changed".
+    let before = RwSignal::new(None::<String>);
+    let load = move || {
+        spawn_local(async move {
+            let Some(path) = path.try_get_value() else { return };
+            let answer = read(files, &path).await;
+            if let Ok(opened) = &answer {
+                files.changed.try_set(None);
+                files.loaded.try_set(Some((path, opened.entry.version.clone())));
+            }
+            // Gone meanwhile: nobody will let go of the picture.
+            if let Some(Some(Ok(Opened { content: Content::Picture { address }, .. }))) = opened.try_set(Some(answer)) {
+                browser::let_go(&address);
+            }
+        });
+    };
+    load();
+    on_cleanup(move || {
+        if let Some(Some(Ok(Opened { content: Content::Picture { address }, .. }))) = opened.try_get_untracked() {
+            browser::let_go(&address);
+        }
+        files.loaded.try_set(None);
+        files.changed.try_set(None);
+    });
+    let again = move |_| {
+        before.set(text_of(&opened.get_untracked()));
+        load();
+    };
+    let navigate = use_navigate();
+    let close = move |_| {
+        navigate(&format!("/sessions/{}", files.session()), NavigateOptions { scroll: false, ..Default::default() })
+    };
+    let place = shown(&path.get_value());
+    let href = calls::address(&files.session(), &path.get_value(), false);
+    let link = format!("{}{}", browser::origin(), files.address(&path.get_value()));
+    let facts = move || {
+        opened.get().and_then(Result::ok).map(|Opened { entry, .. }| {
+            view! { <span class="figures">{words::bytes(entry.size)}</span>" · "{entry.mode}" · changed "<Ago at=entry.modified /> }
+        })
+    };
+    let changes = move || {
+        let (old, new) = (before.get()?, text_of(&opened.get())?);
+        Some(view! { <Changes old new close=before /> })
+    };
+    view! {
+        <div class="file-view" data-testid="file-view">
+            <header class="command-head">
+                <div class="what">
+                    <h2 class="text break" title=place.clone()><bdi>{name.clone()}</bdi></h2>
+                    <p class="facts small muted" data-testid="file-facts">{facts}</p>
+                </div>
+                <div class="how">
+                    <Copy text=link what="a link to this file" />
+                    <a class="button quiet icon-only" href=href download="" title="Download" aria-label="Download this file" data-testid="view-download"><Icon name=Name::Download /></a>
+                    <button type="button" class="quiet icon-only" title="Back to the output" aria-label="Close the file" on:click=close data-testid="view-close"><Icon name=Name::Close /></button>
+                </div>
+            </header>
+            <div class="notes">
+                {move || files.changed.get().map(|version| view! {
+                    <p class="note" role="status" data-testid="file-changed">
+                        <span>{if version.is_empty() { "This file is gone; this is how it was." } else { "This file has changed since it was opened." }}</span>
+                        {(!version.is_empty()).then(|| view! { <button type="button" class="link" on:click=again data-testid="file-reload">"Load it and show what changed"</button> })}
+                    </p>
+                })}
+                {changes}
+            </div>
+            {move || match opened.get() {
+                None => view! { <div class="skeleton" aria-busy="true" aria-label="Opening the file"><i></i><i></i><i></i><i></i></div> }.into_any(),
+                Some(Err(why)) => view! { <div class="none"><p role="alert">{why}</p></div> }.into_any(),
+                Some(Ok(opened_file)) => match opened_file.content {
+                    Content::Text { text, whole } => view! { <Text path entry=opened_file.entry text whole reload=StoredValue::new_local(Box::new(load)) before /> }.into_any(),
+                    Content::Picture { address } => view! { <div class="picture"><img src=address alt=name.clone() data-testid="file-picture" /></div> }.into_any(),
+                    Content::Hex { text } => view! {
+                        <p class="note" data-testid="hex-note">{format!("{}, not a text. Its first bytes:", words::bytes(opened_file.entry.size))}</p>
+                        <pre class="content" tabindex="0" data-testid="file-hex">{text}</pre>
+                    }.into_any(),
+                    Content::Other(what) => view! { <div class="none"><p>{what}</p></div> }.into_any(),
+                },
+            }}
+        </div>
+    }
+}
+
+fn text_of(opened: &Option<Result<Opened, String>>) -> Option<String> {
+    match opened {
+        Some(Ok(Opened { content: Content::Text { text, .. }, .. })) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+#[component]
+fn Changes(old: String, new: String, close: RwSignal<Option<String>>) -> impl IntoView {
+    let lines = diff::diff(&old, &new);
+    let line = |line: Line| match line {
+        Line::Same(text) => view! { <span>{format!("  {text}\n")}</span> }.into_any(),
+        Line::Gone(text) => view! { <del>{format!("- {text}\n")}</del> }.into_any(),
+        Line::New(text) => view! { <ins>{format!("+ {text}\n")}</ins> }.into_any(),
+        Line::Skipped(count) => {
+            view! { <i>{format!("  {}\n", words::count(count as u64, "line as before", "lines as before"))}</i> }
+                .into_any()
+        }
+    };
+    view! {
+        <div class="changes" data-testid="file-changes">
+            <p class="note"><span>"What changed since you last saw it"</span>
+                <button type="button" class="quiet icon-only" aria-label="Close the comparison" on:click=move |_| close.set(None)><Icon name=Name::Close /></button>
+            </p>
+            {match lines {
+                Some(lines) => view! { <pre tabindex="0">{lines.into_iter().map(line).collect_view()}</pre> }.into_any(),
+                None => view! { <p class="note">"Too much is different to be shown line by line."</p> }.into_any(),
+            }}
+        </div>
+    }
+}
+
+type Act = StoredValue<Box<dyn Fn()>, LocalStorage>;
+
+#[component]
+fn Text(
+    path: StoredValue<String>,
+    entry: FileEntry,
+    text: String,
+    whole: bool,
+    reload: Act,
+    before: RwSignal<Option<String>>,
+) -> impl IntoView {
+    let files = use_files();
+    let (account, toasts) = (use_account(), use_toasts());
+    let may = move || whole && account.me().is_some_and(|me| may_act(me.role));
+    let editing = RwSignal::new(false);
+    let busy = RwSignal::new(false);
+    let problem = RwSignal::new(None::<String>);
+    // What is there instead of what was edited.
+    let conflict = RwSignal::new(None::<String>);
+    let shown_text = StoredValue::new(text);
+    let version = StoredValue::new(entry.version.clone());
+    let name = StoredValue::new(entry.name.clone());
+    let field = NodeRef::<Textarea>::new();
+    let node = NodeRef::<Pre>::new();
+    Effect::new(move |_| {
+        if let Some(pre) = node.get() {
+            shown_text
+                .with_value(|text| name.with_value(|name| paint::paint(&pre, text, &content::colours(name, text))));
+        }
+    });
+    on_cleanup(paint::clear);
+    Effect::new(move |_| field.get().map(|field| field.focus()));
+
+    let save = move |only: Only| {
+        let Some(text) = field.get_untracked().map(|field| field.value()) else { return };
+        busy.set(true);
+        problem.set(None);
+        spawn_local(async move {
+            let (session, path) = (files.session(), path.get_value());
+            match calls::write(&session, &path, text.into(), only).await {
+                Ok(entry) => {
+                    toasts.say(format!("{} saved.", entry.name));
+                    before.try_set(None);
+                    reload.try_with_value(|reload| reload());
+                }
+                Err(failure) if failure.status == 412 => {
+                    let now = read(files, &path).await.ok().map(Some).and_then(|opened| text_of(&opened.map(Ok)));
+                    conflict.try_set(Some(now.unwrap_or_default()));
+                }
+                Err(failure) => {
+                    problem.try_set(Some(failure.detail));
+                }
+            }
+            busy.try_set(false);
+        });
+    };
+    let save_this = move || save(Only::Version(version.get_value()));
+    let key = move |event: ev::KeyboardEvent| {
+        if (event.ctrl_key() || event.meta_key()) && event.key() == "s" {
+            event.prevent_default();
+            save_this();
+        }
+    };
+    let stop = move |_| {
+        editing.set(false);
+        conflict.set(None);
+        problem.set(None);
+    };
+    let edited = move || field.get_untracked().map(|field| field.value()).unwrap_or_default();
+    view! {
+        {(!whole).then(|| view! { <p class="note" data-testid="head-note">{format!("The first {} of {}. Download it to see the rest.", words::bytes(HEAD_BYTES), words::bytes(entry.size))}</p> })}
+        {move || conflict.get().map(|now| view! {
+            <div class="conflict" role="alert" data-testid="file-conflict">
+                <p>"Someone else changed this file since you opened it. Nothing was saved."</p>
+                <details open><summary class="small">"From what is there now to yours"</summary>
+                    {match diff::diff(&now, &edited()) {
+                        Some(lines) => view! { <pre tabindex="0">{lines.into_iter().map(|line| match line {
+                            Line::Same(text) => format!("  {text}\n"),
+                            Line::Gone(text) => format!("- {text}\n"),
+                            Line::New(text) => format!("+ {text}\n"),
+                            Line::Skipped(count) => format!("  {}\n", words::count(count as u64, "equal line", "equal lines")),
+                        }).collect::<String>()}</pre> }.into_any(),
+                        None => view! { <p class="small">"Too much is different to be shown line by line."</p> }.into_any(),
+                    }}
+                </details>
+                <div class="actions">
+                    <button type="button" on:click=move |_| { editing.set(false); conflict.set(None); reload.with_value(|reload| reload()); } data-testid="conflict-reload">"Drop mine, load theirs"</button>
+                    <button type="button" class="danger" on:click=move |_| { conflict.set(None); save(Only::Anyway); } data-testid="conflict-overwrite">"Overwrite with mine"</button>
+                </div>
+            </div>
+        })}
+        {move || if editing.get() {
+            view! { <textarea class="content" node_ref=field aria-label="Content of the file" spellcheck="false" autocapitalize="off" autocomplete="off" data-testid="file-editor" prop:value=shown_text.get_value() on:keydown=key></textarea> }.into_any()
+        } else if shown_text.with_value(String::is_empty) {
+            view! { <div class="none"><p class="muted">"This file is empty."</p></div> }.into_any()
+        } else {
+            view! { <pre class="content" tabindex="0" node_ref=node data-testid="file-text"></pre> }.into_any()
+        }}
+        <footer class="status">
+            <p class="words">{move || if editing.get() { "editing · Ctrl S saves" } else { "read-only view" }}</p>
+            <p class="problem small" role="alert">{move || problem.get()}</p>
+            <div class="acts">
+                {move || (may() && !editing.get()).then(|| view! { <button type="button" on:click=move |_| editing.set(true) data-testid="file-edit"><Icon name=Name::Pencil />"Edit"</button> })}
+                {move || editing.get().then(|| view! {
+                    <button type="button" on:click=stop>"Cancel"</button>
+                    <button type="button" class="primary" disabled=move || busy.get() on:click=move |_| save_this() data-testid="file-save">{move || if busy.get() { "Saving…" } else { "Save" }}</button>
+                })}
+            </div>
+        </footer>
+    }
+}
