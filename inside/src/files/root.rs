@@ -203,7 +203,11 @@ pub fn read_folder(folder: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
 /// Opens a regular file in a folder, to be read; nothing else, and without waiting for whoever made it something else.
 pub fn read_file(folder: BorrowedFd<'_>, name: &[u8]) -> Result<(std::fs::File, Stat)> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let file = openat(folder, name, flags, Mode::empty()).of(name)?;
+    let file = match openat(folder, name, flags, Mode::empty()) {
+        // Whoever followed it before has found no link there.
+        Err(Errno::LOOP) => return Err(Error::moved(name)),
+        other => other.of(name)?,
+    };
     let stat = fstat(&file).of(name)?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok((std::fs::File::from(file), stat)),
