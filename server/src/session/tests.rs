@@ -7,6 +7,7 @@ use glassbox_shared::actor::{Actor, Role};
 use glassbox_shared::command::{CommandState, CommandView, Interruption, KillCommand, RunCommand};
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::id::{CommandId, SessionId};
+use glassbox_shared::live::EngineTrouble;
 use glassbox_shared::session::{CreateSession, DeathCause, EndReason, Profile, SessionState, SessionView};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -54,6 +55,7 @@ impl World {
             memory_total: 4 << 30,
             max_memory: 4 << 30,
             max_cpus: 4.0,
+            max_file: 1 << 30,
             max_pids: 4096,
         };
         change(&mut settings);
@@ -319,10 +321,45 @@ async fn a_restart_tells_every_end_and_brings_the_session_back() {
     assert_eq!(world.ended(&running).await.state, CommandState::Interrupted(Interruption::ServerRestarted));
     assert_eq!(world.output(&session, &running.command_id).await, b"two\n");
     assert_eq!(world.output(&session, &finished.command_id).await, b"one\n");
-    world.ready_again(&session, 1).await;
+    world.ready_again(&session, 0).await;
     let next = world.run(&session, "exit 5").await;
     assert_eq!(world.ended(&next).await.state, CommandState::Exited { code: 5 });
     assert_eq!(next.number, 3);
+}
+
+#[tokio::test]
+async fn where_an_end_cannot_be_verified_after_a_restart_the_sandbox_is_made_again() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let running = world.run(&session, "print two; hang").await;
+    let handle =
+        world.sessions.get("acme", &session).expect("a session").command(&running.command_id).await.expect("it");
+    world.eventually("output is there", || handle.view().output_bytes == 4).await;
+    let before = world.engine.containers();
+    world.engine.switch(|switches| switches.refuse_execs = true);
+    let world = world.restarted().await;
+    assert_eq!(world.ended(&running).await.state, CommandState::Interrupted(Interruption::ServerRestarted));
+    world.ready_again(&session, 1).await;
+    assert_ne!(world.engine.containers(), before, "whatever runs went with its sandbox");
+}
+
+#[tokio::test]
+async fn while_the_engine_does_not_answer_new_work_is_refused_at_once_and_leaves_nothing() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let trouble = EngineTrouble { since: 1.0, detail: "it sleeps".to_owned() };
+    world.engine.set_trouble(Some(trouble));
+    let refused = world.sessions.create(&agent(), persistent()).await.expect_err("refused");
+    assert!(refused.code == ErrorCode::EngineUnavailable && refused.detail.contains("it sleeps"), "{refused}");
+    let handle = world.sessions.get("acme", &session).expect("a session");
+    let request = RunCommand { command: "exit 0".into(), ..RunCommand::default() };
+    assert_eq!(code(handle.run(&agent(), request).await), ErrorCode::EngineUnavailable);
+    assert_eq!(world.view(&session).map(|view| view.commands_total), Some(0));
+    assert_eq!(world.sessions.count(), 1);
+    world.engine.set_trouble(None);
+    let command = world.run(&session, "exit 0").await;
+    assert_eq!(command.number, 1);
+    world.ended(&command).await;
 }
 
 #[tokio::test]
@@ -333,7 +370,7 @@ async fn after_a_restart_a_session_without_its_workspace_is_lost_and_strays_are_
     world.engine.lose_workspace(&workspace);
     let world = world.restarted().await;
     assert!(world.view(&lost).is_none());
-    world.ready_again(&kept, 1).await;
+    world.ready_again(&kept, 0).await;
     let record = world.store.session(&lost).await.expect("a store").expect("history stays");
     assert_eq!(record.state, SessionState::Ended { reason: EndReason::Lost });
     world.sessions.sweep().await.expect("a sweep");
