@@ -62,11 +62,9 @@ pub(super) fn progress(progress: Progress) -> Option<Progress> {
     progress.path.is_ascii().then_some(Progress { path, ..progress })
 }
 
-fn boxed(found: Option<Box<FileEntry>>) -> Option<Option<Box<FileEntry>>> {
-    match found {
-        Some(found) => entry(*found).map(|entry| Some(Box::new(entry))),
-        None => Some(None),
-    }
+/// `Err`: nonsense.
+fn boxed(found: Option<Box<FileEntry>>) -> Result<Option<Box<FileEntry>>, ()> {
+    found.map(|found| entry(*found).map(Box::new).ok_or(())).transpose()
 }
 
 pub(super) fn answer(answer: Answer) -> Option<Answer> {
@@ -82,9 +80,9 @@ pub(super) fn answer(answer: Answer) -> Option<Answer> {
             Answer::Page { path, version, total, entries, next }
         }
         Answer::Version(version) => Answer::Version(Some(version).filter(|version| is_version(version))?),
-        Answer::Job { done, bytes, skipped, entry } => Answer::Job { done, bytes, skipped, entry: boxed(entry)? },
+        Answer::Job { done, bytes, skipped, entry } => Answer::Job { done, bytes, skipped, entry: boxed(entry).ok()? },
         Answer::Upload { offset, size, entry } if offset <= size => {
-            Answer::Upload { offset, size, entry: boxed(entry)? }
+            Answer::Upload { offset, size, entry: boxed(entry).ok()? }
         }
         Answer::Upload { .. } => return None,
     })

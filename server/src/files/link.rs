@@ -204,23 +204,7 @@ impl Link {
     ) -> String {
         let mut frame = Some(first);
         loop {
-            let bytes = match frame.take() {
-                Some(bytes) => bytes,
-                None => tokio::select! {
-                    biased;
-                    () = self.shared.cancelled.notified() => {
-                        let numbers = std::mem::take(&mut self.lock().to_cancel);
-                        // What was said before comes first: a beginning must not be overtaken.
-                        let mut bytes = Vec::new();
-                        while let Ok(more) = queue.try_recv() {
-                            bytes.extend_from_slice(&more);
-                        }
-                        bytes.extend(numbers.into_iter().flat_map(|number| ToFiles::Cancel.encode(number)));
-                        bytes
-                    }
-                    Some(bytes) = queue.recv() => bytes,
-                },
-            };
+            let bytes = if let Some(first) = frame.take() { first } else { self.to_say(&mut queue).await };
             let write = async {
                 input.write_all(&bytes).await?;
                 input.flush().await
@@ -230,6 +214,25 @@ impl Link {
                 Ok(Err(error)) => return format!("it cannot be reached ({error})"),
                 Err(_) => return "it does not read what it is told".to_owned(),
             }
+        }
+    }
+
+    /// The next bytes for the service.
+    async fn to_say(&self, queue: &mut mpsc::Receiver<Vec<u8>>) -> Vec<u8> {
+        tokio::select! {
+            biased;
+            () = self.shared.cancelled.notified() => {
+                let numbers = std::mem::take(&mut self.lock().to_cancel);
+                // What was said before comes first: a beginning must not be overtaken.
+                let mut bytes = Vec::new();
+                while let Ok(more) = queue.try_recv() {
+                    bytes.extend_from_slice(&more);
+                }
+                bytes.extend(numbers.into_iter().flat_map(|number| ToFiles::Cancel.encode(number)));
+                bytes
+            }
+            // The queue cannot end: this link holds its other end.
+            Some(bytes) = queue.recv() => bytes,
         }
     }
 

@@ -34,9 +34,6 @@ const TURN: Duration = Duration::from_secs(10);
 /// Long polls for changes at once in one session: a few tabs, each with a few folders.
 const WATCHES: usize = 16;
 
-/// Largest file that is written from outside, 4 GiB: more than a workspace is for.
-pub const MAX_FILE: u64 = 4 << 30;
-
 /// Where a file service runs, and what it may reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {

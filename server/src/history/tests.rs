@@ -66,6 +66,7 @@ impl World {
             memory_total: 8 << 30,
             max_memory: 4 << 30,
             max_cpus: 4.0,
+            max_file: 1 << 30,
             max_pids: 4096,
         };
         let database = folder.path().join("glassbox.db");

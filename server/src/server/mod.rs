@@ -199,6 +199,7 @@ fn session_settings(config: &Config, data: &DataDir) -> SessionSettings {
         memory_total: config.memory_total,
         max_memory: config.memory_total.max(spec::default_limits(Profile::Open).memory_bytes),
         max_cpus: std::thread::available_parallelism().map_or(2.0, |cpus| (cpus.get() as f64).max(2.0)),
+        max_file: config.max_file,
         max_pids: MAX_PIDS,
     }
 }

@@ -6,7 +6,7 @@ use glassbox_shared::session::Profile;
 use super::Session;
 use crate::control::{self, Act, Principal};
 use crate::error::DomainError;
-use crate::files::{Call, MAX_FILE, Place};
+use crate::files::{Call, Place};
 
 /// Where a profile's workspace is (`runtime/spec.rs`).
 fn workspace(profile: Profile) -> &'static str {
@@ -33,18 +33,19 @@ impl Session {
 
     /// Looks at something.
     pub async fn look_at_files(&self, operation: Operation) -> Result<Answer, DomainError> {
-        self.read_files(operation).await?.answer().await
+        let mut call = self.read_files(operation).await?;
+        self.inner.engine.or_trouble("nothing was done", call.answer()).await
     }
 
     /// Changes something at once.
     pub async fn change_files(&self, who: &Principal, operation: Operation) -> Result<Answer, DomainError> {
-        self.write_files(who, operation).await?.answer().await
+        let mut call = self.write_files(who, operation).await?;
+        self.inner.engine.or_trouble("it may have been done or not", call.answer()).await
     }
 
     /// Largest file that may be written from outside, in bytes.
-    #[expect(clippy::unused_self, reason = "a setting of the session's, which is the same for all so far")]
     pub fn largest_file(&self) -> u64 {
-        MAX_FILE
+        self.inner.settings.max_file
     }
 
     /// A place among those who wait for changes of files.
@@ -54,7 +55,8 @@ impl Session {
 
     /// The sandbox that is there now. Waits for one that is being made again.
     async fn files_place(&self) -> Result<Place, DomainError> {
-        self.ready().await?;
+        self.inner.engine.check("nothing was done")?;
+        self.inner.engine.or_trouble("nothing was done", self.ready()).await?;
         let record = self.inner.record.borrow();
         Ok(Place {
             container: record.container.clone().unwrap_or_default(),

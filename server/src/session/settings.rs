@@ -34,6 +34,8 @@ pub struct SessionSettings {
     pub max_memory: u64,
     /// Most CPUs that can be asked for.
     pub max_cpus: f64,
+    /// Largest file that can be written from outside, in bytes.
+    pub max_file: u64,
     /// Highest process limit that can be asked for.
     pub max_pids: u32,
 }

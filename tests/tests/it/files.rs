@@ -51,7 +51,8 @@ async fn any_name_is_listed_opened_downloaded_renamed_and_deleted() {
     assert_eq!(page.total, names.len() as u64);
     let mut listed: Vec<String> = page.entries.iter().map(|entry| entry.path.clone()).collect();
     let mut expected: Vec<String> = names.iter().map(|bytes| format!("d/{}", name(bytes))).collect();
-    (listed.sort(), expected.sort());
+    listed.sort();
+    expected.sort();
     assert_eq!(listed, expected);
     for bytes in &names {
         let path = format!("d/{}", name(bytes));

@@ -34,7 +34,8 @@ pub(in super::super) async fn copy(
     InSession(session): InSession,
     Body(MoveEntry { from, to, replace }): Body<MoveEntry>,
 ) -> Result<Response, ApiError> {
-    (checked(&from)?, checked(&to)?);
+    checked(&from)?;
+    checked(&to)?;
     let session = find(&app, &allowed, &session)?;
     lines(&app, session.write_files(allowed.principal(), Operation::Copy { from, to, replace }).await?).await
 }

@@ -247,7 +247,8 @@ pub(super) async fn rename(
     InSession(session): InSession,
     Body(MoveEntry { from, to, replace }): Body<MoveEntry>,
 ) -> Result<Json<FileEntry>, ApiError> {
-    (checked(&from)?, checked(&to)?);
+    checked(&from)?;
+    checked(&to)?;
     let session = find(&app, &allowed, &session)?;
     entry_of(session.change_files(allowed.principal(), Operation::Rename { from, to, replace }).await?)
 }

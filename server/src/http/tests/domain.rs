@@ -61,6 +61,7 @@ pub(super) async fn start(shutdown: CancellationToken) -> Domain {
         memory_total: 64 << 30,
         max_memory: 8 << 30,
         max_cpus: 4.0,
+        max_file: 1 << 30,
         max_pids: 4096,
     };
     let sessions = Sessions::start(Arc::new(FakeRuntime::new()), store, feed.clone(), settings, shutdown.clone())

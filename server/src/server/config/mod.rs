@@ -112,6 +112,8 @@ pub struct Config {
     pub lifetime: Duration,
     /// Every command ends after this time.
     pub max_command_time: Duration,
+    /// Bytes of the largest file that can be written from outside.
+    pub max_file: u64,
     /// How long ended sessions are kept.
     pub retention: Retention,
     /// How much of each output log is kept.
@@ -141,6 +143,7 @@ impl Default for Config {
             idle: Duration::from_mins(30),
             lifetime: Duration::from_secs(DAY_SECONDS),
             max_command_time: Duration::from_secs(DAY_SECONDS),
+            max_file: 4096 * MIB,
             retention: Retention::default(),
             logs: LogSizes { ring_bytes: MIB, head_bytes: 32 * MIB, tail_bytes: 32 * MIB },
             requests_per_minute: 100_000,

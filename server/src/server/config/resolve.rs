@@ -156,6 +156,7 @@ impl Effective {
         check.set(&mut config.idle, "idle_seconds", Given::seconds);
         check.set(&mut config.lifetime, "lifetime_seconds", Given::seconds);
         check.set(&mut config.max_command_time, "max_command_seconds", Given::seconds);
+        check.set(&mut config.max_file, "max_file", Given::bytes);
         check.set(&mut config.retention, "retention", |value| {
             value.text.parse().map_err(|why| value.refuse(format!("does not fit: {why}")))
         });

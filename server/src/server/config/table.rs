@@ -1,7 +1,9 @@
 //! Every setting once: its names, its range, its default, what it is for. Arguments, the example file, `config check` and
 //! `docs/settings.md` are made from this table, so that none of them can say something else.
 
-use super::values::{LEAST_LOG_BYTES, LEAST_MEMORY_TOTAL, MOST_LOG_BYTES, MOST_RING_BYTES, shown_size};
+use super::values::{
+    LEAST_FILE_BYTES, LEAST_LOG_BYTES, LEAST_MEMORY_TOTAL, MOST_FILE_BYTES, MOST_LOG_BYTES, MOST_RING_BYTES, shown_size,
+};
 
 /// Longest time that can be set, a year: longer ones are slips of the finger.
 const MOST_SECONDS: u64 = 366 * 24 * 60 * 60;
@@ -230,6 +232,16 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Seconds { most: MOST_SECONDS },
         default: Some("86400"),
         help: "Every command ends after this time",
+        ..USUAL
+    },
+    Setting {
+        name: "max_file",
+        flag: "max-file",
+        variable: "GLASSBOX_MAX_FILE",
+        value: "SIZE",
+        kind: Kind::Size { least: LEAST_FILE_BYTES, most: MOST_FILE_BYTES },
+        default: Some("4g"),
+        help: "Largest file that can be put into a sandbox from outside",
         ..USUAL
     },
     Setting {

@@ -25,6 +25,10 @@ pub(super) const LEAST_MEMORY_TOTAL: u64 = 256 * MIB;
 pub(super) const LEAST_LOG_BYTES: u64 = 64 * 1024;
 pub(super) const MOST_LOG_BYTES: u64 = 16 * 1024 * MIB;
 
+/// A limit below this would be a nuisance, and one above it none: no sandbox has that much disk.
+pub(super) const LEAST_FILE_BYTES: u64 = MIB;
+pub(super) const MOST_FILE_BYTES: u64 = 1024 * 1024 * MIB;
+
 /// Most that may be kept of each log in memory: it is multiplied by the commands of all sessions.
 pub(super) const MOST_RING_BYTES: u64 = 64 * MIB;
 
