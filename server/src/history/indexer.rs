@@ -11,15 +11,16 @@ use glassbox_shared::id::{CommandId, SessionId};
 use super::words::{self, OVERLAP, PIECE};
 use super::{Shared, blocking, remove_whole};
 use crate::command::Command;
-use crate::command::log::{Log, LogError, LogState};
+use crate::command::log::{Chunk, Log, LogError, LogState};
 use crate::error::DomainError;
 use crate::store::StoreError;
 use crate::store::search::{Piece, Progress, SearchFile};
 
 /// Of each command, the first bytes that can be searched, already while it runs, …
 pub const HEAD: u64 = 2 * 1024 * 1024;
-/// … and the latest ones, once its output is closed. Words take about as much room again as the output itself, so a
-/// command costs at most some 10 MiB of disk beside its log's 64.
+/// … and the latest ones, once its output is closed. With the output's own text, words take 2 to 3 times its size on disk
+/// (measured by a test in `history/tests.rs`), so a command costs at most some 12 MiB beside its log's 64, and less than
+/// 1.5 s of one processor (debug build), spread by the worker's rests.
 pub const TAIL: u64 = 2 * 1024 * 1024;
 /// Bytes taken in at a time: some 30 ms of work.
 const STEP: usize = 256 * 1024;
@@ -185,26 +186,32 @@ struct ToTakeIn {
 
 /// Reads from where it goes on, and moves on over a gap.
 async fn read(log: &Log, progress: &mut Progress, wanted: usize) -> Result<ToTakeIn, LogError> {
-    let back = if progress.mid_line { OVERLAP.min(progress.next as usize) } else { 0 };
-    let mut first = log.read(progress.next - back as u64, wanted + back).await?;
-    let mut back = back;
-    if first.gap.is_some() && back > 0 {
-        // What was read before is gone; what comes next may be there.
-        (first, back) = (log.read(progress.next, wanted).await?, 0);
+    if progress.mid_line {
+        let back = OVERLAP.min(progress.next as usize);
+        let (chunk, before_gap) = joined(log, progress.next - back as u64, wanted + back).await?;
+        if chunk.gap.is_none() && chunk.bytes.len() > back {
+            return Ok(ToTakeIn { bytes: chunk.bytes.into(), back, before_gap });
+        }
+        // What was read before is gone, or nothing but it is there: what comes next stands for itself.
         progress.mid_line = false;
     }
-    if first.gap.is_some() {
-        *progress = Progress { next: first.offset, line: None, mid_line: false, partly: true };
+    let (chunk, before_gap) = joined(log, progress.next, wanted).await?;
+    if chunk.gap.is_some() {
+        *progress = Progress { next: chunk.offset, line: None, mid_line: false, partly: true };
     }
-    let mut read = ToTakeIn { bytes: first.bytes.to_vec(), back, before_gap: false };
-    // The log reads in pieces of its own size.
-    while !read.bytes.is_empty() && read.bytes.len() < wanted + back {
-        let more = log.read(first.offset + read.bytes.len() as u64, wanted + back - read.bytes.len()).await?;
-        read.before_gap = more.gap.is_some();
-        if read.before_gap || more.bytes.is_empty() {
-            break;
+    Ok(ToTakeIn { bytes: chunk.bytes.into(), back: 0, before_gap })
+}
+
+/// The log reads in pieces of its own size; joined up to `max`, or to the next gap. Does one follow?
+async fn joined(log: &Log, from: u64, max: usize) -> Result<(Chunk, bool), LogError> {
+    let first = log.read(from, max).await?;
+    let mut bytes = first.bytes.to_vec();
+    while !bytes.is_empty() && bytes.len() < max {
+        let more = log.read(first.offset + bytes.len() as u64, max - bytes.len()).await?;
+        if more.gap.is_some() || more.bytes.is_empty() {
+            return Ok((Chunk { bytes: bytes.into(), ..first }, more.gap.is_some()));
         }
-        read.bytes.extend_from_slice(&more.bytes);
+        bytes.extend_from_slice(&more.bytes);
     }
-    Ok(read)
+    Ok((Chunk { bytes: bytes.into(), ..first }, false))
 }

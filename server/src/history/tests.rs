@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::indexer::{HEAD, TAIL};
-use super::{History, HistorySettings, Retention};
+use super::{History, HistorySettings, Retention, words};
 use crate::command::log::LogSettings;
 use crate::control::Principal;
 use crate::error::DomainError;
@@ -22,6 +22,7 @@ use crate::feed::Feed;
 use crate::runtime::fake::FakeRuntime;
 use crate::session::Sessions;
 use crate::session::settings::SessionSettings;
+use crate::store::search::{Progress, SearchFile};
 use crate::store::{HistoryFilter, Store};
 
 /// Nothing here takes this long; only a broken test does.
@@ -346,6 +347,17 @@ async fn of_a_flood_the_first_and_the_latest_part_can_be_searched_and_the_answer
 }
 
 #[tokio::test]
+async fn what_comes_after_a_gap_in_the_log_can_be_searched_as_well() {
+    let world = World::new().await;
+    let session = world.session("acme").await;
+    // More than the log holds, and no line end before the gap.
+    let flood = 20 << 20;
+    world.finish("acme", &session, &format!("flood {flood}\nprint \nprint latest")).await;
+    let hits = world.found("acme", "latest", 2).await;
+    assert!(hits.iter().any(|hit| hit.found_in == FoundIn::Output && hit.offset == flood + 1 && hit.partly_indexed));
+}
+
+#[tokio::test]
 async fn a_purge_leaves_no_byte() {
     let world = World::new().await;
     let (kept, _) = world.ended("acme", &["print kept"]).await;
@@ -435,4 +447,31 @@ async fn words_that_are_lost_or_damaged_are_collected_anew() {
     world.finish("acme", &live, "print after").await;
     world.found("acme", "after", 2).await;
     world.found("acme", "before", 2).await;
+}
+
+/// What the index costs; the figures are printed (`--no-capture`).
+#[test]
+fn words_take_little_more_room_than_the_output_itself() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let numbers: String = (0_u32..400_000).map(|number| format!("{number}\n")).collect();
+    let names: String =
+        (0_u32..60_000).map(|number| format!("{:x} error in line\n", number.wrapping_mul(0x9e37_79b9))).collect();
+    for (what, output) in [("yes", "y\n".repeat(1 << 20)), ("seq", numbers), ("hashes", names)] {
+        let file = folder.path().join(what);
+        let bytes = &output.as_bytes()[..output.len().min(HEAD as usize)];
+        let begun = std::time::Instant::now();
+        let mut progress = Progress { next: 0, line: Some(1), mid_line: false, partly: false };
+        let mut search = SearchFile::open_or_make(&file).expect("a file");
+        while (progress.next as usize) < bytes.len() {
+            let from = progress.next as usize;
+            let step = &bytes[from..bytes.len().min(from + (256 << 10))];
+            let last = from + step.len() == bytes.len();
+            let (pieces, next) = words::cut(FoundIn::Output, step, 0, progress, last);
+            search.add(&crate::ids::command(), 1, "", &pieces, next).expect("taken in");
+            progress = next;
+        }
+        let (took, size) = (begun.elapsed(), std::fs::metadata(&file).expect("a file").len());
+        println!("{what}: {} bytes in {took:?}, {size} bytes on disk", bytes.len());
+        assert!(size < 4 * bytes.len() as u64, "{what}: {size}");
+    }
 }

@@ -175,8 +175,8 @@ async fn a_search_finds_words_in_commands_and_output_at_their_offset_and_stays_i
     old.delete().await.success().expect("an end");
     let live = agent.create_session(hardened()).await;
     let live_command = live.run("echo -e '\\033[31mGrüße\\033[0m 4711'; sleep 700").await;
-    let hits = found(&viewer, "grüß 4711", 4).await;
-    assert_eq!(hits.len(), 4, "in both commands and in what they wrote: {hits:?}");
+    let hits = found(&viewer, "grüß 4711", 3).await;
+    assert_eq!(hits.len(), 3, "in what both wrote, and in the command that has it as a word: {hits:?}");
     assert_eq!(hits[0].session_id, *live.id(), "the newest session first");
     let hit = hits.iter().find(|hit| hit.session_ended && hit.found_in == FoundIn::Output).expect("the old output");
     assert_eq!((hit.offset, hit.line), (output.find("Grüße").expect("written") as u64, Some(1)));
