@@ -12,6 +12,7 @@
 //! | [`docker`] | looking at containers and volumes behind the server's back |
 //! | [`helper`] | another version of the helper |
 //! | [`engine`] | an engine of one's own, to be frozen, stopped and killed |
+//! | [`small_disk`] | a data directory on a disk that can be filled |
 //! | [`wait`] | waiting for conditions; tests never sleep and hope |
 //!
 //! Docker and gVisor are needed; where they are missing each test fails with one sentence and none is skipped. With
@@ -29,6 +30,7 @@ pub mod process;
 pub mod program;
 pub mod server;
 pub mod session;
+pub mod small_disk;
 pub mod stream;
 pub mod viewer;
 pub mod wait;

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use crate::answer::Answer;
 use crate::client::Client;
 use crate::process::{ServerProcess, glassbox, glassbox_at};
+use crate::small_disk::SmallDisk;
 use crate::viewer::Viewer;
 use crate::{docker, random_name};
 
@@ -25,6 +26,7 @@ pub struct Setup {
     environment: BTreeMap<String, String>,
     absent: Vec<String>,
     binary: Option<PathBuf>,
+    small_disk: Option<u32>,
 }
 
 impl Setup {
@@ -40,6 +42,13 @@ impl Setup {
     pub fn without_env(mut self, name: &str) -> Self {
         self.environment.remove(name);
         self.absent.push(name.to_owned());
+        self
+    }
+
+    /// Its data on a disk of its own with so many megabytes.
+    #[must_use]
+    pub fn small_disk(mut self, megabytes: u32) -> Self {
+        self.small_disk = Some(megabytes);
         self
     }
 
@@ -63,7 +72,9 @@ impl Setup {
         let keys: Vec<String> = operators.iter().map(|(tenant, key)| format!("{tenant}:{key}")).collect();
         let mut setup = self.default_env("GLASSBOX_API_KEYS", keys.join(","));
         setup = setup.default_env("GLASSBOX_LISTEN", "127.0.0.1:0");
-        let mut server = TestServer { folder, setup, operators: operators.map(|(_, key)| key).to_vec(), process: None };
+        let disk = setup.small_disk.map(|megabytes| SmallDisk::mount(&folder.path().join("data"), megabytes));
+        let mut server =
+            TestServer { disk, folder, setup, operators: operators.map(|(_, key)| key).to_vec(), process: None };
         server.launch().await;
         server
     }
@@ -81,6 +92,8 @@ impl Setup {
 /// nothing of it may be left in the engine.
 #[derive(Debug)]
 pub struct TestServer {
+    /// Unmounted before its folder is removed.
+    disk: Option<SmallDisk>,
     folder: TempDir,
     setup: Setup,
     operators: Vec<String>,
@@ -90,7 +103,7 @@ pub struct TestServer {
 impl TestServer {
     /// With more room than a test needs, so that only tests of limits meet one.
     pub fn configure() -> Setup {
-        Setup { environment: BTreeMap::new(), absent: Vec::new(), binary: None }
+        Setup { environment: BTreeMap::new(), absent: Vec::new(), binary: None, small_disk: None }
             .env("GLASSBOX_REQUESTS_PER_MINUTE", 1_000_000)
             .env("RUST_LOG", "glassbox=debug,info")
             .env("NO_COLOR", 1)
@@ -162,6 +175,11 @@ impl TestServer {
     /// `http://127.0.0.1:PORT`.
     pub fn address(&self) -> String {
         self.process().address().to_owned()
+    }
+
+    /// The disk of its own that it was given.
+    pub fn disk(&self) -> &SmallDisk {
+        self.disk.as_ref().expect("it was set up with a small disk")
     }
 
     /// Its folder of data.
