@@ -216,14 +216,13 @@ impl History {
 
     async fn view(&self, stored: EndedSession) -> Result<HistoryView, DomainError> {
         let EndedSession { record, totals } = stored;
-        let session = match self.live(&record.tenant, &record.id) {
-            Some(live) => live.view(),
-            None => {
-                let mut view = self.shared.sessions.stored_view(&record);
-                let (newest, _) = self.shared.store.commands(&record.id, None, 1).await?;
-                view.latest_command = newest.into_iter().next().map(Box::new);
-                view
-            }
+        let session = if let Some(live) = self.live(&record.tenant, &record.id) {
+            live.view()
+        } else {
+            let mut view = self.shared.sessions.stored_view(&record);
+            let (newest, _) = self.shared.store.commands(&record.id, None, 1).await?;
+            view.latest_command = newest.into_iter().next().map(Box::new);
+            view
         };
         let retention = self.shared.settings.retention.for_tenant(&record.tenant).as_secs_f64();
         Ok(HistoryView {

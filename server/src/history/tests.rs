@@ -453,10 +453,10 @@ async fn words_that_are_lost_or_damaged_are_collected_anew() {
 #[test]
 fn words_take_little_more_room_than_the_output_itself() {
     let folder = tempfile::tempdir().expect("a folder");
-    let numbers: String = (0_u32..400_000).map(|number| format!("{number}\n")).collect();
-    let names: String =
+    let numbers: Vec<String> = (0_u32..400_000).map(|number| format!("{number}\n")).collect();
+    let names: Vec<String> =
         (0_u32..60_000).map(|number| format!("{:x} error in line\n", number.wrapping_mul(0x9e37_79b9))).collect();
-    for (what, output) in [("yes", "y\n".repeat(1 << 20)), ("seq", numbers), ("hashes", names)] {
+    for (what, output) in [("yes", "y\n".repeat(1 << 20)), ("seq", numbers.concat()), ("hashes", names.concat())] {
         let file = folder.path().join(what);
         let bytes = &output.as_bytes()[..output.len().min(HEAD as usize)];
         let begun = std::time::Instant::now();

@@ -34,7 +34,7 @@ pub fn cut(found_in: FoundIn, bytes: &[u8], back: usize, progress: Progress, las
         if piece.text.chars().any(char::is_alphanumeric) {
             pieces.push(piece);
         }
-        let lines = window[fresh..length].iter().filter(|byte| **byte == b'\n').count() as u64;
+        let lines = window[fresh..length].split(|byte| *byte == b'\n').count() as u64 - 1;
         progress.line = progress.line.map(|line| line + lines);
         progress.mid_line = mid_line;
         from = begin + length;
@@ -94,26 +94,29 @@ fn step(state: In, c: char, at: usize, out: &mut Plain) -> In {
         return In::Text;
     }
     match (state, c) {
-        (In::TerminalText, '\u{7}' | '\u{9c}') | (In::Terminator, '\\') => In::Text,
         (In::TerminalText, '\u{1b}') => In::Terminator,
-        (In::TerminalText, _) => In::TerminalText,
+        (In::TerminalText, c) if c != '\u{7}' && c != '\u{9c}' => In::TerminalText,
         (_, '\u{1b}') => In::Escape,
-        (_, '\u{9b}') | (In::Escape | In::Terminator, '[') => In::Sequence,
+        (_, '\u{9b}') | (In::Escape | In::Terminator, '[') | (In::Sequence, ' '..='?') => In::Sequence,
         (In::Escape | In::Terminator, ']' | 'P' | 'X' | '^' | '_') => In::TerminalText,
         (In::Escape | In::Intermediate | In::Terminator, ' '..='/') => In::Intermediate,
-        (In::Sequence, ' '..='?') => In::Sequence,
-        (In::Sequence, '@'..='~') | (In::Escape | In::Intermediate | In::Terminator, '0'..='~') => In::Text,
         (_, '\t' | '\r') => {
             out.push(' ', at);
             In::Text
         }
-        (_, c) if c.is_control() => In::Text,
-        (_, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}') => In::Text,
+        // The last character of a control sequence, control characters, and those that reorder text.
+        (In::Sequence, '@'..='~') | (In::Escape | In::Intermediate | In::Terminator, '0'..='~') => In::Text,
         (_, c) => {
-            out.push(c, at);
+            if !c.is_control() && !reorders(c) {
+                out.push(c, at);
+            }
             In::Text
         }
     }
+}
+
+fn reorders(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 struct Plain {

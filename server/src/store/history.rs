@@ -400,7 +400,7 @@ fn totals(connection: &Connection, session: &SessionId) -> Result<Totals, StoreE
 fn happening(row: &Row<'_>) -> Result<Happening, StoreError> {
     let json: String = row.get("json")?;
     let more: Option<String> = row.get("more")?;
-    let command = || Ok::<CommandId, StoreError>(parse(&row.get::<_, String>("id")?)?);
+    let command = || parse::<CommandId>(&row.get::<_, String>("id")?);
     let number = || Ok::<u64, StoreError>(row.get::<_, i64>("number")?.cast_unsigned());
     Ok(match row.get::<_, i64>("rank")? {
         0 => Happening::Created { by: from_json(&json)? },

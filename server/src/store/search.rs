@@ -238,7 +238,7 @@ impl SearchFile {
                         skip: unsigned(row, 8)?,
                         line: line(row, 9)?,
                         text: row.get(1)?,
-                        jumps: row.get::<_, Vec<u8>>(10)?.as_chunks::<4>().0.iter().map(jump).collect(),
+                        jumps: row.get::<_, Vec<u8>>(10)?.as_chunks::<4>().0.iter().copied().map(jump).collect(),
                     },
                 })
             })?
@@ -270,7 +270,7 @@ fn version(connection: &Connection) -> Result<i64, StoreError> {
     Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
-fn jump(bytes: &[u8; 4]) -> Jump {
+fn jump(bytes: [u8; 4]) -> Jump {
     (u16::from_le_bytes([bytes[0], bytes[1]]), u16::from_le_bytes([bytes[2], bytes[3]]))
 }
 
