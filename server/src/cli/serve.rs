@@ -8,6 +8,7 @@ use clap::Args;
 use glassbox_shared::actor::Role;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::demo;
@@ -20,6 +21,8 @@ use crate::server::{self, Server};
 /// A stop that takes longer than this is cut off: something is stuck, and state is on disk already. Requests and sockets get
 /// 5 s of it, owners and drivers 3 s more; the rest is for the database. Whoever asked for the stop waits 10 s.
 const STOP_DEADLINE: Duration = Duration::from_secs(9);
+/// Removing a sandbox takes a tenth of a second; nobody should wait for a demo.
+const DEMO_ENDS: Duration = Duration::from_secs(3);
 /// Between looks at the certificate: it is told two weeks before its end, each day.
 const CERTIFICATE_INTERVAL: Duration = Duration::from_hours(24);
 
@@ -66,16 +69,16 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         println!("operator's key: in {}", file.display());
     }
     println!("sign in (opens once, within {} minutes): {}", LINK_SECONDS / 60, link_url(&base, &token));
-    let demo = if arguments.demo {
-        Some(start_demo(&server, &first, &format!("http://{address}"), shutdown.child_token()).await?)
-    } else {
-        None
-    };
+    let demo =
+        if arguments.demo { Some(Demo::start(&server, &first, &format!("http://{address}")).await?) } else { None };
     let stopping = {
         let (shutdown, tls) = (shutdown.clone(), server.tls());
         async move {
             signals.until_stop(tls.as_deref()).await;
             println!("glassbox is stopping");
+            if let Some(demo) = demo {
+                demo.end().await;
+            }
             shutdown.cancel();
         }
     };
@@ -91,25 +94,36 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         outcome = serving => outcome?,
         () = cut_off => tracing::warn!("stopping took longer than {STOP_DEADLINE:?}; leaving the rest to the next start"),
     }
-    if let Some(demo) = demo {
-        demo.abort();
-    }
     Ok(())
 }
 
-async fn start_demo(
-    server: &Server,
-    tenant: &str,
-    url: &str,
+/// The scripted agent, as a task of this server's.
+struct Demo {
     stop: CancellationToken,
-) -> anyhow::Result<tokio::task::JoinHandle<()>> {
-    let (_, key) = server.demo_key(tenant).await?;
-    let url = url.to_owned();
-    Ok(tokio::spawn(async move {
-        if let Err(error) = demo::play(&url, &key, stop).await {
-            println!("demo: {error:#}");
+    playing: JoinSet<()>,
+}
+
+impl Demo {
+    async fn start(server: &Server, tenant: &str, url: &str) -> anyhow::Result<Self> {
+        let (_, key) = server.demo_key(tenant).await?;
+        let (url, stop) = (url.to_owned(), CancellationToken::new());
+        let told = stop.clone();
+        let mut playing = JoinSet::new();
+        playing.spawn(async move {
+            if let Err(error) = demo::play(&url, &key, told).await {
+                println!("demo: {error:#}");
+            }
+        });
+        Ok(Self { stop, playing })
+    }
+
+    /// Lets it remove its session, for which the server has to be there still.
+    async fn end(mut self) {
+        self.stop.cancel();
+        if tokio::time::timeout(DEMO_ENDS, self.playing.join_next()).await.is_err() {
+            println!("demo: its session could not be removed in time; it ends by itself when idle");
         }
-    }))
+    }
 }
 
 /// The signals that mean something here.

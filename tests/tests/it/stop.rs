@@ -4,11 +4,14 @@ use std::time::{Duration, Instant};
 
 use glassbox_shared::command::{CommandState, Interruption};
 use glassbox_shared::live::close;
+use glassbox_tests::process::ServerProcess;
 use glassbox_tests::viewer::Closed;
-use glassbox_tests::{TestServer, hardened};
+use glassbox_tests::{TestServer, docker, eventually, hardened, process};
 
 /// What whoever asks for a stop may count on.
 const STOP: Duration = Duration::from_secs(10);
+/// Until the demo has a sandbox.
+const STARTED: Duration = Duration::from_mins(1);
 /// The end of a connection is in the kernel by then.
 const HEARD: Duration = Duration::from_secs(5);
 
@@ -54,4 +57,23 @@ async fn with_twenty_commands_and_fifty_sockets_it_takes_less_than_ten_seconds_a
         let state = command.finish().await.view.state;
         assert_eq!(state, CommandState::Interrupted(Interruption::ServerRestarted));
     }
+}
+
+#[tokio::test]
+async fn a_server_that_plays_the_demo_removes_its_sandbox_when_it_is_stopped() {
+    docker::require();
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = process::glassbox();
+    command
+        .args(["serve", "--demo"])
+        .env("GLASSBOX_DATA_DIR", folder.path().join("data"))
+        .env("GLASSBOX_LISTEN", "127.0.0.1:0");
+    let mut server = ServerProcess::start(command, folder.path()).await.expect("it starts");
+    eventually("the demo is at work", STARTED, async || server.stdout().contains("demo: command 1").then_some(()))
+        .await;
+    let instance = std::fs::read_to_string(folder.path().join("data/instance")).expect("its label");
+    assert_eq!(docker::containers(instance.trim()).len(), 1);
+    assert!(server.stop().is_some_and(|status| status.success()), "{}", server.log());
+    let left = docker::remove_all(instance.trim());
+    assert!(left.is_empty(), "left behind: {left:?}\n{}", server.stdout());
 }
