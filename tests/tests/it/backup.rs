@@ -3,6 +3,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use glassbox_shared::command::{CommandState, CommandView, Interruption};
+use glassbox_shared::id::CommandId;
 use glassbox_tests::process::{ServerProcess, glassbox};
 use glassbox_tests::program::run;
 use glassbox_tests::{Client, TestServer, docker, hardened};
@@ -48,6 +50,14 @@ async fn a_copy_made_while_serving_has_keys_and_output_and_leaves_the_originals_
     assert!(me.text().contains("acme"), "{me:?}");
     assert!(copied.sessions().await.is_empty(), "its sandbox belongs to another server");
     assert_eq!(copied.get(&session.path("")).await.status, 404);
+    let past = |id: &CommandId| format!("/v1/history/{}/commands/{id}", session.id());
+    let ended: CommandView = copied.get(&past(&done.view.command_id)).await.ok().expect("its history");
+    assert_eq!(ended.state, CommandState::Exited { code: 5 });
+    let interrupted: CommandView = copied.get(&past(writing.id())).await.ok().expect("its history");
+    assert_eq!(interrupted.state, CommandState::Interrupted(Interruption::ServerRestarted));
+    assert!(interrupted.output_bytes > 0 && !interrupted.output_complete, "{interrupted:?}");
+    let output = copied.get(&format!("{}/output", past(writing.id()))).await.success().expect("what it had written");
+    assert!(output.text().starts_with("line 1\nline 2\n"));
     let instance = std::fs::read_to_string(data.join("instance")).expect("an instance").trim().to_owned();
     assert_ne!(instance, server.instance());
 
@@ -85,9 +95,6 @@ async fn what_takes_the_originals_place_goes_on_with_its_workspaces() {
     session.ready().await;
     assert_eq!(session.sh("cat file").await, "kept\n");
     let finished = running.finish().await;
-    assert_eq!(
-        finished.view.state,
-        glassbox_shared::command::CommandState::Interrupted(glassbox_shared::command::Interruption::ServerRestarted)
-    );
+    assert_eq!(finished.view.state, CommandState::Interrupted(Interruption::ServerRestarted));
     assert_eq!(finished.text(), "begun\n");
 }
