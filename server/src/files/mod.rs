@@ -9,6 +9,8 @@
 mod call;
 mod hostile;
 mod link;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -22,8 +22,12 @@
 //! | `nonsense` | the helper says something that is no frame |
 //! | `die`, `die oom` | the whole sandbox dies |
 //!
+//! `[HELPER_PATH, "files"]` is answered by a file service ([`files`]).
+//!
 //! Anything else is an unknown command, as bash has it: exit code 127. What the engine does is set by [`Switches`] and
 //! by [`FakeRuntime::kill_container`] and its neighbours.
+
+mod files;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -99,6 +103,7 @@ struct State {
     workspaces: BTreeMap<String, Owned>,
     started: Vec<SandboxSpec>,
     sweeps: usize,
+    file_services: usize,
 }
 
 /// The engine in memory. A clone is the same engine.
@@ -186,6 +191,11 @@ impl FakeRuntime {
     /// Sweeps that were asked for.
     pub fn sweeps(&self) -> usize {
         self.lock().sweeps
+    }
+
+    /// File services that were started.
+    pub fn file_services(&self) -> usize {
+        self.lock().file_services
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -354,6 +364,15 @@ impl ContainerRuntime for FakeRuntime {
                     tokio::select! {
                         () = life.cancelled() => {}
                         () = sweep(helpers_input, &sender, swept, &switches) => {}
+                    }
+                });
+            }
+            [HELPER_PATH, "files"] => {
+                state.file_services += 1;
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = life.cancelled() => {}
+                        _ = files::serve(helpers_input, sender) => {}
                     }
                 });
             }

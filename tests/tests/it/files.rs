@@ -6,7 +6,7 @@ use glassbox_shared::error::ErrorCode;
 use glassbox_shared::files::FileType;
 use glassbox_shared::files::path::display;
 use glassbox_tests::files::name;
-use glassbox_tests::{TestServer, hardened, open};
+use glassbox_tests::{TestServer, eventually, hardened, open};
 use reqwest::Method;
 
 /// Names that break what treats names as text.
@@ -206,7 +206,17 @@ async fn the_service_survives_the_death_of_its_sandbox_and_its_own() {
     files.write("kept", "kept").await;
     // Its own, by the root of its sandbox.
     session.sh("pkill -KILL -f 'glassbox-inside files'").await;
-    assert_eq!(files.read("kept").await.success().expect("a new one is started").text(), "kept");
+    // Whoever comes before its end is noticed hears of it; the next one gets a new service.
+    let again = eventually("a new one is started", Duration::from_secs(30), async || {
+        match files.read("kept").await.success() {
+            Ok(answer) => Some(answer),
+            Err(refusal) => {
+                assert_eq!((refusal.status, refusal.code()), (503, ErrorCode::FilesUnavailable));
+                None
+            }
+        }
+    });
+    assert_eq!(again.await.text(), "kept");
     glassbox_tests::docker::run(&["kill", &glassbox_tests::docker::container_of(session.id().as_str())]);
     session.restarted(1).await;
     assert_eq!(files.read("kept").await.success().expect("on the next sandbox").text(), "kept");
