@@ -118,7 +118,7 @@ fn each_foreign_interface_has_one_home() {
         ("rusqlite_migration", &["store"]),
         ("axum", &["http"]),
         ("tower_http", &["http"]),
-        ("clap", &["cli", "server/config.rs"]),
+        ("clap", &["cli", "server/config"]),
     ];
     let mut wrong = Vec::new();
     for (file, text) in sources(&repository().join("server/src")) {
