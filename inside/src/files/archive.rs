@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, readlinkat, stat
 use super::Service;
 use super::entry;
 use super::error::{Error, Naming as _, Result};
-use super::list::names;
+use super::list::whole_names;
 use super::root::{Links, MAX_DEPTH, read_file, read_folder};
 use super::talk::Talk;
 
@@ -104,7 +104,7 @@ impl Packer<'_> {
             self.skip(above, "too many folders lie in one another");
             return Ok(());
         }
-        let listed = match names(self.gz.get_ref().talk, folder, above) {
+        let listed = match whole_names(self.gz.get_ref().talk, folder, above) {
             Ok(listed) => listed,
             Err(error) => {
                 self.skip(above, &error.detail);

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, mkdirat, openat, readli
 use super::Service;
 use super::delete::remove;
 use super::error::{Error, Naming as _, Result};
-use super::list::names;
+use super::list::whole_names;
 use super::root::{MAX_DEPTH, read_file, read_folder, too_deep};
 use super::talk::Talk;
 use super::write::{at_place, rename, source, target, temporary_name};
@@ -74,7 +74,7 @@ fn copy_one(
             // Writable until all is in it.
             mkdirat(to, new, Mode::from_raw_mode(0o700)).of(name)?;
             let made = openat(to, new, flags, Mode::empty()).of(name)?;
-            for own in names(talk, &read_folder(inner.as_fd()).of(name)?, name)? {
+            for own in whole_names(talk, &read_folder(inner.as_fd()).of(name)?, name)? {
                 let path = format!("{path}/{}", encode(&own));
                 copy_one(talk, (&inner, &own), (&made, &own), &path, depth + 1, copied)?;
             }

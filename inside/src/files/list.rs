@@ -185,6 +185,13 @@ fn each(talk: &Talk, folder: &OwnedFd, name: &[u8], mut take: impl FnMut(&RawDir
     Ok(())
 }
 
+/// The names of all that is in a folder but temporary files: what others are just writing is not for copies.
+pub fn whole_names(talk: &Talk, folder: &OwnedFd, name: &[u8]) -> Result<Vec<Box<[u8]>>> {
+    let mut names = names(talk, folder, name)?;
+    names.retain(|name| !name.starts_with(TEMPORARY.as_bytes()));
+    Ok(names)
+}
+
 /// The names of all that is in a folder, temporary files too.
 pub fn names(talk: &Talk, folder: &OwnedFd, name: &[u8]) -> Result<Vec<Box<[u8]>>> {
     let mut names = Vec::new();

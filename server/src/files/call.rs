@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use glassbox_shared::error::ErrorCode;
 use glassbox_shared::files::frames::{Answer, FromFiles, Head, MAX_DATA, Operation, Progress, ToFiles, WINDOW};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
@@ -23,6 +24,7 @@ pub struct Call {
     /// Not told yet.
     operation: Option<Operation>,
     upload: Option<String>,
+    begins_upload: bool,
     replies: mpsc::Receiver<FromFiles>,
     /// Frames of content that may be sent.
     room: u32,
@@ -57,8 +59,9 @@ impl Call {
             }
             _ => None,
         };
+        let begins_upload = matches!(operation, Operation::StartUpload { .. });
         let operation = Some(operation);
-        Self { link, number, operation, upload, replies, room: WINDOW, over: false, _turn: turn }
+        Self { link, number, operation, upload, begins_upload, replies, room: WINDOW, over: false, _turn: turn }
     }
 
     async fn told(&mut self) -> Result<(), DomainError> {
@@ -163,7 +166,7 @@ impl Call {
     fn failed(&mut self, failure: glassbox_shared::files::frames::Failure) -> DomainError {
         self.over = true;
         let error = hostile::failure(failure);
-        if let Some(id) = self.upload.as_ref().filter(|_| error.code == glassbox_shared::error::ErrorCode::NotFound) {
+        if let Some(id) = self.upload.as_ref().filter(|_| self.begins_upload || error.code == ErrorCode::NotFound) {
             self.link.upload_ended(id);
         }
         error

@@ -138,8 +138,12 @@ impl Link {
         state.calls.insert(number, sender);
         state.used = Instant::now();
         match &operation {
-            Operation::StartUpload { id, .. } | Operation::Upload { id } | Operation::Append { id, .. } => {
-                state.uploads.insert(id.clone(), Instant::now());
+            // Our own ids; those that are refused go again.
+            Operation::StartUpload { id, .. } => drop(state.uploads.insert(id.clone(), Instant::now())),
+            Operation::Upload { id } | Operation::Append { id, .. } => {
+                if let Some(used) = state.uploads.get_mut(id) {
+                    *used = Instant::now();
+                }
             }
             Operation::DropUpload { id } => drop(state.uploads.remove(id)),
             _ => {}

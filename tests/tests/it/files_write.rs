@@ -144,6 +144,8 @@ async fn copies_and_deletions_tell_how_far_they_are_and_end_with_their_connectio
     let files = session.files();
     session.sh("mkdir -p tree/a/b && cd tree && echo x > a/b/file && ln -s a/b/file link && mkfifo pipe").await;
     session.sh("mkdir tree/many && cd tree/many && seq 1 20000 | xargs -n 2000 touch").await;
+    // As another upload would leave it there for a while.
+    session.sh("touch tree/.glassbox-tmp-0123456789abcdef").await;
     let copied = files.copy("tree", "copy").await.expect("it is copied");
     assert_eq!((copied.skipped, copied.entry.expect("the copy").path.as_str()), (1, "copy"));
     assert_eq!(copied.done, 20_006);
@@ -161,6 +163,8 @@ async fn copies_and_deletions_tell_how_far_they_are_and_end_with_their_connectio
     let told = lines(&answer);
     assert!(matches!(told.last(), Some(JobLine::Done(done)) if done.done == 20_006), "{:?}", told.last());
     assert!(told.len() >= 2, "20,000 files take longer than a quarter of a second, which is told");
+
+    files.delete("tree", true).await.expect("with all that is in it");
 
     // Cancelled by closing the connection: the copy leaves nothing.
     session.sh("mkdir large && head -c 400000000 /dev/zero > large/a && cp large/a large/b").await;
