@@ -6,7 +6,7 @@
 //! | [`talk`] | an operation's side of the conversation |
 //! | [`list`], [`entry`] | what is told of folders and files |
 //! | [`read`], [`archive`] | content that goes out |
-//! | [`write`], [`upload`] | content that comes in; new folders and names |
+//! | [`mod@write`], [`upload`] | content that comes in; new folders and names |
 //! | [`copy`], [`delete`] | what takes long, with progress |
 //!
 //! Each operation is a thread. When stdin ends, the server is gone: all are cancelled, and what was half written is

@@ -71,8 +71,10 @@ pub(in super::super) async fn read(
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
     }
     let size = head.entry.size;
+    let using = allowed.caller.looking_is_use().then_some(session);
     let length = if method == Method::HEAD { size } else { head.length.ok_or_else(unexpected)? };
-    let body = if method == Method::HEAD { Body::empty() } else { pump::body(&app, |pieces| pump::out(call, pieces)) };
+    let body =
+        if method == Method::HEAD { Body::empty() } else { pump::body(&app, |pieces| pump::out(call, pieces, using)) };
     let mut response = body.into_response();
     dress(response.headers_mut(), &attachment(&head.entry, ""));
     let set = response.headers_mut();
@@ -101,7 +103,9 @@ pub(in super::super) async fn archive(
 ) -> Result<Response, ApiError> {
     let session = find(&app, &allowed, &session)?;
     let (head, call) = begin(session.read_files(Operation::Archive { path }).await?).await?;
-    let body = if method == Method::HEAD { Body::empty() } else { pump::body(&app, |pieces| pump::out(call, pieces)) };
+    let using = allowed.caller.looking_is_use().then_some(session);
+    let body =
+        if method == Method::HEAD { Body::empty() } else { pump::body(&app, |pieces| pump::out(call, pieces, using)) };
     let mut response = body.into_response();
     dress(response.headers_mut(), &attachment(&head.entry, ".tar.gz"));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/gzip"));
@@ -153,7 +157,7 @@ pub(in super::super) async fn write(
         Ok(call) => call,
         Err(error) => return Err(pump::refuse(body, error).await),
     };
-    pump::into(&mut call, body).await?;
+    pump::into(&session, &mut call, body).await?;
     entry_of(call.answer().await?)
 }
 

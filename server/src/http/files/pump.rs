@@ -14,6 +14,7 @@ use super::super::App;
 use super::super::error::ApiError;
 use crate::error::DomainError;
 use crate::files::{Call, Said};
+use crate::session::Session;
 
 /// Pieces that wait for a client, each at most 128 KiB.
 const PIECES: usize = 2;
@@ -51,8 +52,8 @@ pub(super) async fn give(pieces: &Pieces, piece: Result<Bytes, std::io::Error>) 
     matches!(timeout(STALL, pieces.send(piece)).await, Ok(Ok(())))
 }
 
-/// Content out of an operation.
-pub(super) async fn out(mut call: Call, pieces: Pieces) {
+/// Content out of an operation. `using`: the session that is used by that, for as long as it lasts.
+pub(super) async fn out(mut call: Call, pieces: Pieces, using: Option<Session>) {
     loop {
         let said = tokio::select! {
             said = call.next() => said,
@@ -60,6 +61,9 @@ pub(super) async fn out(mut call: Call, pieces: Pieces) {
         };
         match said {
             Ok(Said::Data(bytes)) => {
+                if let Some(session) = &using {
+                    session.touch();
+                }
                 if !give(&pieces, Ok(bytes)).await {
                     return;
                 }
@@ -75,8 +79,8 @@ pub(super) async fn out(mut call: Call, pieces: Pieces) {
     }
 }
 
-/// A body into an operation.
-pub(super) async fn into(call: &mut Call, body: Body) -> Result<(), ApiError> {
+/// A body into an operation, which is use of the session for as long as it lasts.
+pub(super) async fn into(session: &Session, call: &mut Call, body: Body) -> Result<(), ApiError> {
     let mut pieces = body.into_data_stream();
     let mut sent = Ok(());
     loop {
@@ -86,6 +90,7 @@ pub(super) async fn into(call: &mut Call, body: Body) -> Result<(), ApiError> {
             Ok(Some(Err(_))) => return Err(ApiError::new(ErrorCode::BadRequest, "the body broke off")),
             Err(_) => return Err(ApiError::new(ErrorCode::BadRequest, "the body came too slowly")),
         };
+        session.touch();
         sent = call.send(piece).await;
         if sent.is_err() {
             throw_away(pieces).await;

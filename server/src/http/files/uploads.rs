@@ -102,7 +102,7 @@ pub(in super::super) async fn append(
         Ok(call) => call,
         Err(error) => return Err(pump::refuse(body, error).await),
     };
-    pump::into(&mut call, body).await?;
+    pump::into(&session, &mut call, body).await?;
     match call.answer().await? {
         Answer::Upload { offset, entry, .. } => Ok(Json(UploadProgress { offset, entry: entry.map(|entry| *entry) })),
         _ => Err(unexpected()),
