@@ -350,6 +350,9 @@ impl Heard {
                 Ok(())
             }
             FromServer::Engine { trouble } => {
+                if trouble.is_none() && self.engine_trouble.is_none() {
+                    return Err("the engine answers again, and never did not".to_owned());
+                }
                 self.engine_trouble.clone_from(trouble);
                 Ok(())
             }

@@ -55,10 +55,14 @@ impl Pulse {
     fn note(&self, answer: Result<(), RuntimeError>) {
         match answer {
             Ok(()) => {
-                let before = self.trouble.send_replace(None);
-                if let Some(before) = before {
-                    info!(for_seconds = clock::now() - before.since, "the engine answers again");
-                }
+                // Whoever follows is woken by a change only.
+                self.trouble.send_if_modified(|trouble| {
+                    let before = trouble.take();
+                    if let Some(before) = &before {
+                        info!(for_seconds = clock::now() - before.since, "the engine answers again");
+                    }
+                    before.is_some()
+                });
             }
             Err(error) => {
                 let detail = error.to_string();
