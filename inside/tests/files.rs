@@ -96,6 +96,25 @@ fn when_the_server_is_gone_nothing_half_written_stays() {
 }
 
 #[test]
+fn what_a_dead_service_left_goes_with_the_next_writing_and_what_is_under_way_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let left = folder.path().join(".glassbox-tmp-dead-0");
+    std::fs::create_dir_all(left.join("copy/of")).expect("a half copied folder");
+    std::fs::write(folder.path().join(".glassbox-tmp-dead-1"), "half").expect("a half written file");
+    std::fs::write(folder.path().join("kept"), "kept").expect("a file");
+    let mut service = Service::start(folder.path());
+    let upload = |id: &str| Operation::StartUpload { id: id.to_owned(), path: id.to_owned(), size: 4, replace: false };
+    service.begin(1, upload("one"));
+    assert!(matches!(service.hear(), (1, FromFiles::Done(_))));
+    assert_eq!(names(folder.path()).len(), 2, "kept, and the one that is under way");
+    service.begin(2, upload("two"));
+    assert!(matches!(service.hear(), (2, FromFiles::Done(_))));
+    assert_eq!(names(folder.path()).len(), 3);
+    assert!(service.end().success());
+    assert_eq!(names(folder.path()), ["kept"]);
+}
+
+#[test]
 fn operations_run_at_once_and_one_can_be_cancelled() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut service = Service::start(folder.path());

@@ -15,7 +15,7 @@ use super::error::{Error, Naming as _, Result};
 use super::list::whole_names;
 use super::root::{MAX_DEPTH, read_file, read_folder, too_deep};
 use super::talk::Talk;
-use super::write::{at_place, rename, source, target, temporary_name};
+use super::write::{at_place, rename, source, target};
 
 #[derive(Debug, Default)]
 struct Copied {
@@ -31,7 +31,8 @@ pub fn copy(service: &Service, talk: &mut Talk, from: &str, to: &str, replace: b
     if to.starts_with(&from) && to != from {
         return Err(Error::new(ErrorCode::Conflict, "a folder cannot be copied into itself"));
     }
-    let temporary = temporary_name();
+    service.temporaries.clear(talk, &target.folder, &target.name)?;
+    let temporary = service.temporaries.name();
     let mut copied = Copied::default();
     let path = service.root.text(&from);
     let done =

@@ -59,6 +59,7 @@ struct Service {
     users: Users,
     kept: list::Kept,
     uploads: upload::Uploads,
+    temporaries: write::Temporaries,
     operations: Mutex<HashMap<u32, Arc<Inbox>>>,
 }
 
@@ -125,6 +126,7 @@ fn begin(open: Open) -> io::Result<(Arc<Service>, Arc<Output>)> {
         users: Users::read(),
         kept: list::Kept::default(),
         uploads: upload::Uploads::default(),
+        temporaries: write::Temporaries::new(),
         operations: Mutex::default(),
     };
     Ok((Arc::new(service), Arc::new(Output::new(stdout, open.tag))))
@@ -194,7 +196,7 @@ fn perform(service: &Service, talk: &mut Talk, operation: Operation) -> Result<A
         Operation::Rename { from, to, replace } => write::rename_entry(service, &from, &to, replace),
         Operation::Copy { from, to, replace } => copy::copy(service, talk, &from, &to, replace),
         Operation::Delete { path, recursive } => delete::delete(service, talk, &path, recursive),
-        Operation::StartUpload { id, path, size, replace } => upload::start(service, id, &path, size, replace),
+        Operation::StartUpload { id, path, size, replace } => upload::start(service, talk, id, &path, size, replace),
         Operation::Upload { id } => upload::look(service, &id),
         Operation::Append { id, offset } => upload::append(service, talk, &id, offset),
         Operation::DropUpload { id } => upload::drop(service, &id),

@@ -46,17 +46,18 @@ fn busy() -> Error {
     Error::new(ErrorCode::Conflict, "another request is adding to this upload; ask how far it is in a moment")
 }
 
-pub fn start(service: &Service, id: String, path: &str, size: u64, replace: bool) -> Result<Answer> {
+pub fn start(service: &Service, talk: &Talk, id: String, path: &str, size: u64, replace: bool) -> Result<Answer> {
     let parts = service.root.parts(path)?;
     let shown = parts.join(&b'/');
     let place = target(service, &parts, replace)?;
     check_room(&place.folder, size, &shown)?;
+    service.temporaries.clear(talk, &place.folder, &shown)?;
     let mut uploads = service.uploads.lock();
     if uploads.len() >= MAX_UPLOADS {
         let detail = format!("{MAX_UPLOADS} uploads are under way, which is the limit; finish or delete one first");
         return Err(Error::new(ErrorCode::FileLimit, detail));
     }
-    let temporary = Temporary::make(&place.folder, &shown)?;
+    let temporary = Temporary::make(service, talk, &place.folder, &shown)?;
     uploads.insert(id, Some(Upload { temporary, parts, place, size, offset: 0, replace }));
     Ok(Answer::Upload { offset: 0, size, entry: None })
 }

@@ -1,25 +1,32 @@
 //! New content, new folders, new names. Content becomes visible as a whole or not at all: it is written to a temporary
 //! file in the same folder, which then takes the name.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::files::frames::{Answer, TEMPORARY};
 use glassbox_shared::files::path::display;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, fstatvfs, fsync, linkat, mkdirat, openat, renameat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, fstat, fstatvfs, fsync, linkat, mkdirat, openat, renameat,
     renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 
 use super::Service;
+use super::delete::remove;
 use super::entry::{self, version};
 use super::error::{Error, Naming as _, Result};
+use super::list::names;
 use super::root::{Found, Links, Place, read_folder, word};
 use super::talk::Talk;
+
+/// Folders that are remembered as looked through.
+const MAX_LOOKED: usize = 1_000;
 
 /// How a file is to be written.
 #[derive(Debug)]
@@ -40,16 +47,60 @@ pub struct Temporary {
     named: bool,
 }
 
-/// A name that is nobody's.
-pub fn temporary_name() -> String {
-    // Seeded by the system for each.
-    format!("{TEMPORARY}{:016x}", RandomState::new().build_hasher().finish())
+/// Seeded by the system for each.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// What this service calls its temporary files, and where it has looked for those of dead ones: a service that was killed,
+/// or whose sandbox died, leaves what it was writing.
+#[derive(Debug)]
+pub struct Temporaries {
+    prefix: String,
+    looked: Mutex<HashSet<(u64, u64)>>,
+}
+
+impl Temporaries {
+    pub fn new() -> Self {
+        Self { prefix: format!("{TEMPORARY}{:08x}-", random() >> 32), looked: Mutex::default() }
+    }
+
+    /// A name that is nobody's.
+    pub fn name(&self) -> String {
+        format!("{}{:016x}", self.prefix, random())
+    }
+
+    /// Removes what dead services left in a folder; at the first writing to it, once. What cannot be removed stays.
+    pub fn clear(&self, talk: &Talk, folder: &OwnedFd, shown: &[u8]) -> Result<()> {
+        let stat = fstat(folder).of(shown)?;
+        {
+            let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+            // Forgetting costs a look.
+            if looked.len() >= MAX_LOOKED {
+                looked.clear();
+            }
+            if !looked.insert((stat.st_dev, stat.st_ino)) {
+                return Ok(());
+            }
+        }
+        // A folder that is too large to be gone through can be written to all the same.
+        let Ok(listed) = read_folder(folder.as_fd()).of(shown).and_then(|all| names(talk, &all, shown)) else {
+            return Ok(());
+        };
+        for name in listed {
+            if name.starts_with(TEMPORARY.as_bytes()) && !name.starts_with(self.prefix.as_bytes()) {
+                let _ = remove(&mut talk.deaf(), folder, &name, true, "", 0, &mut 0);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Temporary {
-    pub fn make(folder: &OwnedFd, shown: &[u8]) -> Result<Self> {
+    pub fn make(service: &Service, talk: &Talk, folder: &OwnedFd, shown: &[u8]) -> Result<Self> {
+        service.temporaries.clear(talk, folder, shown)?;
         let folder = folder.try_clone().of(shown)?;
-        let name = temporary_name();
+        let name = service.temporaries.name();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&folder, &name, flags, Mode::from_raw_mode(0o666)).of(shown)?;
         Ok(Self { file: File::from(file), folder, name, named: false })
@@ -146,7 +197,7 @@ pub fn write(service: &Service, talk: &Talk, write: &Write) -> Result<Answer> {
     let Some(place) = place else {
         return Err(Error::not_a_file(&shown, "folder"));
     };
-    let mut temporary = Temporary::make(&place.folder, &shown)?;
+    let mut temporary = Temporary::make(service, talk, &place.folder, &shown)?;
     let mut length = 0;
     while let Some(bytes) = talk.receive()? {
         length += bytes.len() as u64;
