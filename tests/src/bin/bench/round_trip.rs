@@ -82,28 +82,29 @@ async fn through_engine(docker: &Docker, container: &str) -> Duration {
     begun.elapsed()
 }
 
-/// With the settings of the hardened profile (`server/src/runtime/golden/hardened.json`).
+/// The settings of the hardened profile (`server/src/runtime/golden/hardened.json`), as `docker run` takes them.
+pub const HARDENED: [[&str; 2]; 13] = [
+    ["--runtime", "runsc"],
+    ["--network", "none"],
+    ["--user", "1000:1000"],
+    ["--cap-drop", "ALL"],
+    ["--security-opt", "no-new-privileges:true"],
+    ["--memory", "256m"],
+    ["--memory-swap", "256m"],
+    ["--cpus", "1"],
+    ["--pids-limit", "384"],
+    ["--ulimit", "nproc=64"],
+    ["--ipc", "private"],
+    ["--log-driver", "none"],
+    ["--tmpfs", "/tmp:rw,exec,nosuid,nodev,size=64m,mode=1777"],
+];
+
 async fn by_docker_run() -> Duration {
-    let settings = [
-        ["--runtime", "runsc"],
-        ["--network", "none"],
-        ["--user", "1000:1000"],
-        ["--cap-drop", "ALL"],
-        ["--security-opt", "no-new-privileges:true"],
-        ["--memory", "256m"],
-        ["--memory-swap", "256m"],
-        ["--cpus", "1"],
-        ["--pids-limit", "384"],
-        ["--ulimit", "nproc=64"],
-        ["--ipc", "private"],
-        ["--log-driver", "none"],
-        ["--tmpfs", "/tmp:rw,exec,nosuid,nodev,size=64m,mode=1777"],
-    ];
-    let run = move || {
+    let run = || {
         let begun = Instant::now();
         let status = Command::new("docker")
             .args(["run", "--rm", "--init", "--read-only"])
-            .args(settings.iter().flatten())
+            .args(HARDENED.iter().flatten())
             .args(["sandbox-base:latest", "bash", "-c", COMMAND])
             .stdin(Stdio::null())
             .status()

@@ -16,6 +16,15 @@ fn quantile(times: &[Duration], share: f64) -> f64 {
     sorted.get(place).copied().map_or(f64::NAN, milliseconds)
 }
 
+/// Prints ours and what it is measured against; the ratio of the medians, ours by theirs.
+pub fn compare(ours: (&str, &[Duration]), theirs: (&str, &[Duration])) -> f64 {
+    let ratio = quantile(ours.1, 0.5) / quantile(theirs.1, 0.5);
+    for (what, times) in [ours, theirs] {
+        println!("{what:<52} median {:>9.1} ms   slowest {:>9.1} ms", quantile(times, 0.5), quantile(times, 1.0));
+    }
+    ratio
+}
+
 /// Prints it; the ratio that counts.
 pub fn print(times: &Times) -> f64 {
     let engine = quantile(&times.engine, 0.5);
