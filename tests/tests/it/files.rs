@@ -90,8 +90,7 @@ async fn a_folder_of_65_000_entries_is_listed_within_2_seconds_and_pages() {
     let took = begun.elapsed();
     assert_eq!((page.total, page.entries.len()), (65_000, 200));
     assert_eq!(page.entries[0].name, "f00001");
-    // Twice the bar: the test machine does other things at the same time. The benchmark measures.
-    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert!(took < Duration::from_secs(2), "{took:?}");
     let (mut next, mut seen) = (page.next, page.entries.len());
     let mut last = page.entries.last().expect("entries").name.clone();
     while let Some(cursor) = next {
