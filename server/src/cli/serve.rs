@@ -1,6 +1,6 @@
 //! `glassbox serve`.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -60,22 +60,29 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let mut signals = Signals::follow()?;
     let runtime = server::connect(&config.image, data.instance())?;
     let shutdown = CancellationToken::new();
-    let server = Server::start(config, data, runtime, shutdown.clone()).await?;
+    let server = tokio::select! {
+        started = Server::start(config, data, runtime, shutdown.clone()) => started?,
+        // A start can take minutes after a crash. Cut off, it is as a crash more.
+        () = signals.until_stop(None) => {
+            say("glassbox is stopping");
+            return Ok(());
+        }
+    };
     let (first, key_file) = server.first_tenant().await?;
     server.announce(&base)?;
     let token = server.access().make_link(&first, Role::Operator).await?;
-    println!("glassbox is ready at {base}");
+    say(&format!("glassbox is ready at {base}"));
     if let Some(file) = key_file {
-        println!("operator's key: in {}", file.display());
+        say(&format!("operator's key: in {}", file.display()));
     }
-    println!("sign in (opens once, within {} minutes): {}", LINK_SECONDS / 60, link_url(&base, &token));
+    say(&format!("sign in (opens once, within {} minutes): {}", LINK_SECONDS / 60, link_url(&base, &token)));
     let demo =
         if arguments.demo { Some(Demo::start(&server, &first, &format!("http://{address}")).await?) } else { None };
     let stopping = {
         let (shutdown, tls) = (shutdown.clone(), server.tls());
         async move {
             signals.until_stop(tls.as_deref()).await;
-            println!("glassbox is stopping");
+            say("glassbox is stopping");
             if let Some(demo) = demo {
                 demo.end().await;
             }
@@ -97,6 +104,11 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Tells whoever started the program. A terminal or a pipe that is gone must not keep it from what it does.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
 /// The scripted agent, as a task of this server's.
 struct Demo {
     stop: CancellationToken,
@@ -111,7 +123,7 @@ impl Demo {
         let mut playing = JoinSet::new();
         playing.spawn(async move {
             if let Err(error) = demo::play(&url, &key, told).await {
-                println!("demo: {error:#}");
+                say(&format!("demo: {error:#}"));
             }
         });
         Ok(Self { stop, playing })
@@ -121,7 +133,7 @@ impl Demo {
     async fn end(mut self) {
         self.stop.cancel();
         if tokio::time::timeout(DEMO_ENDS, self.playing.join_next()).await.is_err() {
-            println!("demo: its session could not be removed in time; it ends by itself when idle");
+            say("demo: its session could not be removed in time; it ends by itself when idle");
         }
     }
 }
@@ -191,7 +203,11 @@ fn tell_validity(tls: Option<&Tls>) {
 /// Logs go to stderr; `RUST_LOG` chooses what.
 fn start_tracing(format: LogFormat) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // A log that cannot be written must not end the task that has something to say.
+        .log_internal_errors(false);
     match format {
         LogFormat::Pretty => builder.init(),
         LogFormat::Json => builder.json().init(),

@@ -240,6 +240,12 @@ impl Owner {
                     again: None,
                 });
                 ending.waiting.push(reply);
+                // Written down, so that a server that stops before it is done does not forget it.
+                if let Some(by) = ending.by.clone().filter(|_| self.record.borrow().ended_by.is_none()) {
+                    let mut record = self.record.borrow().clone();
+                    record.ended_by = Some(by);
+                    self.store(record).await;
+                }
                 self.take_down();
             }
             Message::OutOfMemory => {
@@ -430,8 +436,13 @@ impl Owner {
             Outcome::Remade(Err(error)) => {
                 tracing::warn!(%error, session = %self.id(), "the sandbox could not be made again; trying again");
                 self.making = false;
-                self.quick_deaths += 1;
-                self.remake_after_pause().await;
+                if matches!(error, RuntimeError::Unreachable(_)) && self.ending.is_none() {
+                    // It is no fault of the sandbox, and nobody should wait long once the engine is back.
+                    self.remake_at = Some(Instant::now() + LOOK_AGAIN);
+                } else {
+                    self.quick_deaths += 1;
+                    self.remake_after_pause().await;
+                }
             }
             Outcome::Looked(status) => {
                 self.looking = false;
@@ -481,6 +492,7 @@ impl Owner {
         if self.ending.is_some() {
             return;
         }
+        (self.look_at, self.ask_sandbox) = (None, None);
         let was_short = self.memory_was_short.is_some_and(|at| at.elapsed() < SHORT_BEFORE_DEATH);
         let cause = if was_short { DeathCause::Oom } else { cause };
         for command in self.live.driven() {
@@ -655,13 +667,20 @@ impl Owner {
         if let Some(ending) = &self.ending {
             return ending.again.unwrap_or(now + TICK);
         }
-        if let Some(at) = self.remake_at.into_iter().chain(self.look_at).chain(self.ask_sandbox.map(|(at, _)| at)).min()
-        {
+        if let Some(at) = self.remake_at.into_iter().chain(self.next_question()).min() {
             return at;
         }
         let left =
             self.view().expires_at.map_or(TICK.as_secs_f64(), |at| (at - clock::now()).clamp(0.05, TICK.as_secs_f64()));
         now + Duration::from_secs_f64(left)
+    }
+
+    /// When the sandbox is to be looked at. Not while that is under way or pointless: what changes it wakes the owner.
+    fn next_question(&self) -> Option<Instant> {
+        if self.looking || self.record.borrow().state != SessionState::Ready {
+            return None;
+        }
+        self.look_at.into_iter().chain(self.ask_sandbox.map(|(at, _)| at)).min()
     }
 
     async fn clock_struck(&mut self) {
@@ -680,8 +699,7 @@ impl Owner {
         if self.remake_at.is_some_and(|at| at <= Instant::now()) {
             return self.remake().await;
         }
-        let asks = self.look_at.into_iter().chain(self.ask_sandbox.map(|(at, _)| at)).min();
-        if asks.is_some_and(|at| at <= Instant::now()) {
+        if self.next_question().is_some_and(|at| at <= Instant::now()) {
             self.look();
         }
         let used = self.live.now().last_used_at;

@@ -7,9 +7,8 @@
 
 use std::collections::HashMap;
 
-use futures_util::StreamExt as _;
 use glassbox_shared::command::{CommandState, CommandView, Interruption};
-use glassbox_shared::id::SessionId;
+use glassbox_shared::id::{CommandId, SessionId};
 use glassbox_shared::session::{EndReason, RestartView, SessionState};
 
 use super::owner::Begin;
@@ -20,6 +19,7 @@ use crate::command::Command;
 use crate::command::driver::sweep;
 use crate::command::log::{Log, LogError};
 use crate::error::DomainError;
+use crate::runtime::Runtime;
 use crate::store::SessionRecord;
 
 /// Sweeps of one sandbox at the same time: each is an exec, and a session may have twenty commands.
@@ -39,7 +39,7 @@ impl Sessions {
                 let (id, spare) = (record.id.clone(), record.clone());
                 if let Err(error) = self.recover_one(record, commands).await {
                     // It must not keep all others from coming back, and its files must not be swept away.
-                    tracing::error!(%error, session = %id, "a session could not be brought back; the next start tries again");
+                    tracing::error!(%error, session = %id, "a session could not be brought back yet; trying again");
                     self.spare(spare);
                 }
             }
@@ -52,12 +52,34 @@ impl Sessions {
         Ok(())
     }
 
+    /// Tries again with those that an engine's trouble kept from coming back.
+    pub(super) async fn recover_spared(&self) {
+        for record in self.take_spared() {
+            let (id, spare) = (record.id.clone(), record.clone());
+            let recovered = async {
+                let unfinished = self.shared.store.unfinished_commands().await?;
+                let commands = unfinished.into_iter().filter(|command| command.session_id == id).collect();
+                self.recover_one(record, commands).await
+            };
+            match recovered.await {
+                Ok(()) => tracing::info!(session = %id, "a session came back after all"),
+                Err(error) => {
+                    tracing::warn!(%error, session = %id, "a session can still not be brought back; trying again");
+                    self.spare(spare);
+                }
+            }
+        }
+    }
+
     async fn recover_one(&self, mut record: SessionRecord, commands: Vec<CommandView>) -> Result<(), DomainError> {
         let runtime = &self.shared.runtime;
         let was_running = commands.iter().any(|command| !command.state.is_final());
         let began = !matches!(record.state, SessionState::Starting);
         let reason = if !began {
             Some(EndReason::Failed)
+        } else if record.ended_by.is_some() {
+            // Somebody asked for its end, and the server stopped before that was done.
+            Some(EndReason::Deleted)
         } else if !runtime.has_workspace(&record.workspace).await? {
             Some(EndReason::Lost)
         } else if !was_running && self.expired(&record) {
@@ -117,18 +139,15 @@ impl Sessions {
                 return false;
             }
         }
-        let sweeps = commands.iter().map(|command| async move {
-            let found = sweep(runtime, container, command.command_id.as_str()).await;
-            let problem = match found {
-                Ok(ended) if ended.survivors.is_empty() => return true,
-                Ok(ended) => format!("{} processes survived", ended.survivors.len()),
-                Err(problem) => problem,
-            };
-            tracing::warn!(problem, command = %command.command_id, "the end of a command could not be verified; its sandbox goes");
-            false
-        });
-        let verified = futures_util::stream::iter(sweeps).buffer_unordered(SWEEPS_AT_ONCE);
-        let adopted = verified.all(std::future::ready).await;
+        let mut adopted = true;
+        for some in commands.chunks(SWEEPS_AT_ONCE) {
+            let verified = futures_util::future::join_all(
+                some.iter()
+                    .map(|command| is_verified_over(runtime, container, &command.command_id))
+                    .collect::<Vec<_>>(),
+            );
+            adopted &= verified.await.into_iter().all(|is_over| is_over);
+        }
         if adopted {
             tracing::info!(session = %record.id, container, "a sandbox goes on");
         }
@@ -167,4 +186,15 @@ impl Sessions {
         }
         Ok(self.shared.store.update_command(&command).await?)
     }
+}
+
+/// Ends and looks for everything of a command. False: something is left, or nobody knows.
+async fn is_verified_over(runtime: &Runtime, container: &str, command: &CommandId) -> bool {
+    let problem = match sweep(runtime, container, command.as_str()).await {
+        Ok(ended) if ended.survivors.is_empty() => return true,
+        Ok(ended) => format!("{} processes survived", ended.survivors.len()),
+        Err(problem) => problem,
+    };
+    tracing::warn!(problem, %command, "the end of a command could not be verified; its sandbox goes");
+    false
 }

@@ -43,7 +43,7 @@ pub struct Sessions {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) sessions: Mutex<HashMap<SessionId, Session>>,
-    /// Sessions that could not be brought back: theirs is left alone until the next start tries again.
+    /// Sessions that could not be brought back yet: what is theirs is left alone until that works.
     spared: Mutex<Vec<SessionRecord>>,
     pub(super) runtime: Runtime,
     engine: EngineWatch,
@@ -189,6 +189,10 @@ impl Sessions {
         self.shared.spared.lock().unwrap_or_else(PoisonError::into_inner).push(record);
     }
 
+    pub(super) fn take_spared(&self) -> Vec<SessionRecord> {
+        std::mem::take(&mut *self.shared.spared.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     pub(super) fn bring_back(&self, prepared: Prepared, begin: Begin) {
         let id = prepared.session.inner.id.clone();
         self.lock().insert(id, prepared.session.clone());
@@ -312,6 +316,7 @@ impl Sessions {
                 () = self.shared.shutdown.cancelled() => return,
                 _ = ticks.tick() => {}
             }
+            self.recover_spared().await;
             if let Err(error) = self.sweep().await {
                 tracing::warn!(%error, "looking for leftovers failed; trying again");
             }

@@ -344,6 +344,38 @@ async fn where_an_end_cannot_be_verified_after_a_restart_the_sandbox_is_made_aga
 }
 
 #[tokio::test]
+async fn an_end_that_was_asked_for_is_not_forgotten_over_a_restart() {
+    let world = World::new().await;
+    let session = world.session().await;
+    world.engine.switch(|switches| switches.refuse_removals = true);
+    assert_eq!(code(world.sessions.delete(&agent(), &session).await), ErrorCode::EngineUnavailable);
+    world.engine.switch(|switches| switches.refuse_removals = false);
+    let world = world.restarted().await;
+    world.eventually("it is gone", || world.view(&session).is_none()).await;
+    let record = world.store.session(&session).await.expect("a store").expect("history stays");
+    assert_eq!(record.state, SessionState::Ended { reason: EndReason::Deleted });
+    assert!(world.engine.containers().is_empty() && world.engine.workspaces().is_empty());
+}
+
+#[tokio::test]
+async fn a_session_that_could_not_be_brought_back_comes_back_with_the_engine() {
+    let world = World::new().await;
+    let session = world.session().await;
+    world.engine.switch(|switches| switches.engine_down = true);
+    let world = world.restarted().await;
+    assert!(world.view(&session).is_none());
+    world.sessions.recover_spared().await;
+    assert!(world.view(&session).is_none(), "the engine is still away");
+    world.engine.switch(|switches| switches.engine_down = false);
+    world.sessions.sweep().await.expect("a sweep");
+    assert_eq!(world.engine.containers().len(), 1, "what is its own is left alone");
+    world.sessions.recover_spared().await;
+    world.ready_again(&session, 0).await;
+    let command = world.run(&session, "exit 0").await;
+    world.ended(&command).await;
+}
+
+#[tokio::test]
 async fn while_the_engine_does_not_answer_new_work_is_refused_at_once_and_leaves_nothing() {
     let world = World::new().await;
     let session = world.session().await;

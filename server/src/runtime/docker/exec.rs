@@ -114,13 +114,14 @@ pub(super) async fn answers(engine: &Engine, lives: &Lives, container: &str) -> 
     let spec = ExecSpec { argv: vec![HELPER_PATH.to_owned(), "--version".to_owned()] };
     let ask = async {
         let mut stream = exec(engine, lives, container, &spec).await?;
+        let mut said = 0;
         while let Some(read) = stream.output.next().await {
-            read?;
+            said += read?.len();
         }
-        Ok(())
+        Ok(said > 0)
     };
     match tokio::time::timeout(PROBE.limit, ask).await {
-        Ok(Ok(())) => Ok(true),
+        Ok(Ok(said)) => Ok(said),
         Ok(Err(RuntimeError::Gone(_))) => Ok(false),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(PROBE.passed()),
