@@ -59,6 +59,10 @@ impl Indexer {
             self.begin_round().await?;
             return Ok(was_busy || self.busy);
         };
+        // Removed since this round began: its words must not come back.
+        if !self.shared.store.stays(&session).await? {
+            return Ok(true);
+        }
         match self.take_in(&session, &command).await {
             Err(StoreError::Corrupt(problem)) => {
                 tracing::warn!(%session, problem, "the words of a session are damaged and are collected anew");

@@ -13,7 +13,7 @@ use glassbox_shared::session::{CreateSession, EndReason, SessionState};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use super::indexer::{HEAD, TAIL};
+use super::indexer::{HEAD, Indexer, TAIL};
 use super::{History, HistorySettings, Retention, words};
 use crate::command::log::LogSettings;
 use crate::control::Principal;
@@ -379,6 +379,24 @@ async fn a_purge_leaves_no_byte() {
     assert_eq!(code(world.history.purge(&operator("acme"), &session).await), ErrorCode::NotFound);
     assert_eq!(world.ended_ids("acme").await, [kept]);
     world.found("acme", "kept", 2).await;
+}
+
+#[tokio::test]
+async fn what_the_index_was_about_to_take_in_does_not_come_back_after_a_purge() {
+    let world = World::new().await;
+    let mut indexer = Indexer::start(Arc::clone(&world.history.shared)).await.expect("an indexer");
+    let session = world.session("acme").await;
+    for _ in 0..4 {
+        world.run("acme", &session, &format!("print {CANARY}\nhang")).await;
+    }
+    assert!(indexer.step().await.expect("a round"), "running commands are to be taken in");
+    world.end("acme", &session).await;
+    world.history.purge(&operator("acme"), &session).await.expect("a purge");
+    // Everything of that round, and the beginning of the next.
+    for _ in 0..6 {
+        indexer.step().await.expect("a step");
+        assert!(!holds(world.folder.path(), CANARY) && !holds(world.folder.path(), session.as_str()));
+    }
 }
 
 #[tokio::test]

@@ -313,6 +313,17 @@ impl Store {
 
     // ---- what a search can find -----------------------------------------------------------------------------------
 
+    /// Is the session there, and nobody removes it?
+    pub async fn stays(&self, id: &SessionId) -> Result<bool, StoreError> {
+        let id = id.clone();
+        self.read(move |connection| {
+            let mut statement =
+                connection.prepare_cached(&format!("SELECT 1 FROM sessions WHERE id = ?1 AND {UNPURGED}"))?;
+            Ok(statement.exists([id.as_str()])?)
+        })
+        .await
+    }
+
     /// Commands whose output is closed and cannot be searched yet, at most so many.
     pub async fn unindexed_commands(&self, most: usize) -> Result<Vec<CommandView>, StoreError> {
         self.read(move |connection| {
