@@ -77,3 +77,31 @@ async fn a_server_that_plays_the_demo_removes_its_sandbox_when_it_is_stopped() {
     let left = docker::remove_all(instance.trim());
     assert!(left.is_empty(), "left behind: {left:?}\n{}", server.stdout());
 }
+
+#[tokio::test]
+async fn a_server_whose_terminal_is_gone_stops_in_order_all_the_same() {
+    use std::io::{BufRead as _, BufReader};
+
+    docker::require();
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = process::glassbox();
+    command
+        .arg("serve")
+        .env("GLASSBOX_DATA_DIR", folder.path().join("data"))
+        .env("GLASSBOX_LISTEN", "127.0.0.1:0")
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let mut server = command.spawn().expect("it can be started");
+    let (out, err) = (server.stdout.take().expect("a pipe"), server.stderr.take().expect("a pipe"));
+    let ended = tokio::task::spawn_blocking(move || {
+        let mut lines = BufReader::new(out).lines();
+        let ready = lines.any(|line| line.expect("text").contains("sign in"));
+        // Nobody reads any more: every further line fails.
+        drop((lines, err));
+        process::signal(server.id(), "TERM");
+        (ready, glassbox_tests::wait::eventually_blocking(STOP, || server.try_wait().expect("a child can be asked")))
+    });
+    let (ready, ended) = ended.await.expect("no panic");
+    assert!(ready, "it said that it is ready");
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+}
