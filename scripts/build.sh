@@ -42,7 +42,7 @@ web_checksum() {
   } | sha256sum | cut -d' ' -f1
 }
 
-build_web() {
+build_web() (
   local stamp=target/setup/web.stamp now
   mkdir -p target/setup
   have trunk || die "trunk is not installed; run 'make setup' first."
@@ -52,10 +52,14 @@ build_web() {
     return 0
   fi
   [ -z "${GLASSBOX_WASM_TOOLCHAIN:-}" ] || export RUSTUP_TOOLCHAIN="$GLASSBOX_WASM_TOOLCHAIN"
+  # Size: panics without the places they come from, and no derived Debug texts. Both flags are unstable, and only change
+  # what a crash writes into the console; hence the bootstrap switch, for this build alone.
+  export RUSTC_BOOTSTRAP=1
+  export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="$CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS -Zlocation-detail=none -Zfmt-debug=none"
   # A target folder of its own: other profile, other target, and no waiting for the server's build lock.
   CARGO_TARGET_DIR="$REPO/target/web" trunk build --config Trunk.toml --release --cargo-profile web --skip-version-check "${LOCKED[@]}"
   web_checksum >"$stamp"
-}
+)
 
 # --workspace with one program, not -p: cargo then chooses the same crate features as for the tests, and the two share what
 # they compiled.

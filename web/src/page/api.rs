@@ -1,11 +1,15 @@
 //! The REST calls, same origin, with the cookie. Every failure is a sentence for people.
 
+use std::pin::Pin;
+
 use gloo_net::http::{Request, RequestBuilder, Response};
+use js_sys::Uint8Array;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use wasm_bindgen_futures::JsFuture;
 
 use glassbox_shared::actor::{Actor, Role};
-use glassbox_shared::command::{CommandList, CommandView, KillCommand, RunCommand};
+use glassbox_shared::command::{CommandList, CommandView, KillCommand, RunCommand, output_headers};
 use glassbox_shared::error::{ErrorBody, ErrorCode};
 use glassbox_shared::id::{CommandId, SessionId};
 use glassbox_shared::session::{CreateSession, SessionList, SessionView};
@@ -74,38 +78,59 @@ struct SignIn<'a> {
 #[derive(Serialize)]
 struct Nothing {}
 
-pub(super) async fn answer(response: Result<Response, gloo_net::Error>) -> Result<Response, Failure> {
-    let response = response.map_err(|_| Failure::unreachable())?;
-    if response.ok() {
-        return Ok(response);
-    }
-    let status = response.status();
-    let text = response.text().await.unwrap_or_default();
-    if let Ok(body) = serde_json::from_str::<ErrorBody>(&text) {
-        return Err(Failure { status, code: Some(body.code), detail: body.detail });
-    }
-    // A code that this page does not know yet still comes with words.
-    let detail = serde_json::from_str::<serde_json::Value>(&text).ok();
-    let detail = detail.and_then(|value| value.get("detail")?.as_str().map(str::to_owned));
-    Err(Failure { status, code: None, detail: detail.unwrap_or_else(|| format!("The server answered {status}.")) })
+/// A future without a type of its own: every call would otherwise be compiled into each of those that wait for it.
+type Boxed<T> = Pin<Box<dyn Future<Output = Result<T, Failure>>>>;
+
+/// Sends a request; what is not a success becomes words.
+pub(super) fn answer(request: Result<Request, gloo_net::Error>) -> Boxed<Response> {
+    Box::pin(async move {
+        let response = match request {
+            Ok(request) => request.send().await,
+            Err(error) => Err(error),
+        };
+        let response = response.map_err(|_| Failure::unreachable())?;
+        if response.ok() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let text = response.text().await.unwrap_or_default();
+        if let Ok(body) = serde_json::from_str::<ErrorBody>(&text) {
+            return Err(Failure { status, code: Some(body.code), detail: body.detail });
+        }
+        // A code that this page does not know yet still comes with words.
+        let detail = serde_json::from_str::<serde_json::Value>(&text).ok();
+        let detail = detail.and_then(|value| value.get("detail")?.as_str().map(str::to_owned));
+        Err(Failure { status, code: None, detail: detail.unwrap_or_else(|| format!("The server answered {status}.")) })
+    })
 }
 
-pub(super) async fn read<T: DeserializeOwned>(response: Response) -> Result<T, Failure> {
-    let status = response.status();
-    response.json().await.map_err(|_| Failure {
-        status,
+/// The text of the answer.
+fn text_of(request: Result<Request, gloo_net::Error>) -> Boxed<String> {
+    Box::pin(async move { answer(request).await?.text().await.map_err(|_| Failure::unreachable()) })
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
+    serde_json::from_str(text).map_err(|_| Failure {
+        status: 200,
         code: None,
         detail: "The server's answer was not understood. This page may be older than the server: reload it.".to_owned(),
     })
 }
 
-pub(super) async fn get<T: DeserializeOwned>(path: &str) -> Result<T, Failure> {
-    read(answer(Request::get(path).send().await).await?).await
+/// Sends a request and reads its answer.
+pub(super) fn read<T: DeserializeOwned>(request: Result<Request, gloo_net::Error>) -> Boxed<T> {
+    let text = text_of(request);
+    Box::pin(async move { parse(&text.await?) })
 }
 
-pub(super) async fn send(request: RequestBuilder, body: &impl Serialize) -> Result<Response, Failure> {
-    let request = request.json(body).map_err(|_| Failure::unreachable())?;
-    answer(request.send().await).await
+/// A plain GET.
+pub(super) fn get<T: DeserializeOwned>(path: &str) -> Boxed<T> {
+    read(Request::get(path).build())
+}
+
+/// With a JSON body.
+pub(super) fn with(request: RequestBuilder, body: &impl Serialize) -> Result<Request, gloo_net::Error> {
+    request.json(body)
 }
 
 /// GET `/v1/me`.
@@ -115,13 +140,13 @@ pub async fn me() -> Result<Me, Failure> {
 
 /// POST `/v1/sign-in`, then who we are.
 pub async fn sign_in(proof: &Proof, name: &str) -> Result<Me, Failure> {
-    send(Request::post("/v1/sign-in"), &SignIn { proof, name }).await?;
+    answer(with(Request::post("/v1/sign-in"), &SignIn { proof, name })).await?;
     me().await
 }
 
 /// POST `/v1/sign-out`.
 pub async fn sign_out() -> Result<(), Failure> {
-    send(Request::post("/v1/sign-out"), &Nothing {}).await.map(drop)
+    answer(with(Request::post("/v1/sign-out"), &Nothing {})).await.map(drop)
 }
 
 /// GET `/v1/sessions`.
@@ -134,36 +159,52 @@ pub async fn session(id: &SessionId) -> Result<SessionView, Failure> {
     get(&format!("/v1/sessions/{id}")).await
 }
 
+/// GET one session, of the history where it is over.
+pub async fn any_session(id: &SessionId) -> Result<SessionView, Failure> {
+    match session(id).await {
+        Err(failure) if failure.not_found() => get(&format!("/v1/history/{id}")).await,
+        answer => answer,
+    }
+}
+
 /// POST `/v1/sessions`.
 pub async fn create_session(wanted: &CreateSession) -> Result<SessionView, Failure> {
-    read(send(Request::post("/v1/sessions"), wanted).await?).await
+    read(with(Request::post("/v1/sessions"), wanted)).await
 }
 
 /// DELETE a session.
 pub async fn delete_session(id: &SessionId) -> Result<(), Failure> {
-    send(Request::delete(&format!("/v1/sessions/{id}")), &Nothing {}).await.map(drop)
+    answer(with(Request::delete(&format!("/v1/sessions/{id}")), &Nothing {})).await.map(drop)
 }
 
-/// A page of commands, newest first.
-pub async fn commands(id: &SessionId, before: Option<u64>) -> Result<CommandList, Failure> {
-    let before = before.map_or_else(String::new, |number| format!("&before={number}"));
-    get(&format!("/v1/sessions/{id}/commands?limit={COMMANDS_PAGE}{before}")).await
+/// A page of commands, newest first; of the history where the session is over.
+pub async fn commands(id: &SessionId, number: Option<u64>) -> Result<CommandList, Failure> {
+    let before = number.map_or_else(String::new, |number| format!("&before={number}"));
+    match get(&format!("/v1/sessions/{id}/commands?limit={COMMANDS_PAGE}{before}")).await {
+        Err(failure) if failure.not_found() => {
+            get(&format!("/v1/history/{id}/commands?limit={COMMANDS_PAGE}{before}")).await
+        }
+        answer => answer,
+    }
 }
 
 /// One command.
 pub async fn command(session: &SessionId, id: &CommandId) -> Result<CommandView, Failure> {
-    get(&format!("/v1/sessions/{session}/commands/{id}")).await
+    match get(&format!("/v1/sessions/{session}/commands/{id}")).await {
+        Err(failure) if failure.not_found() => get(&format!("/v1/history/{session}/commands/{id}")).await,
+        answer => answer,
+    }
 }
 
 /// Starts a command.
 pub async fn run(session: &SessionId, wanted: &RunCommand) -> Result<CommandView, Failure> {
-    read(send(Request::post(&format!("/v1/sessions/{session}/commands")), wanted).await?).await
+    read(with(Request::post(&format!("/v1/sessions/{session}/commands")), wanted)).await
 }
 
 /// Kills one; the answer comes when the end is verified.
 pub async fn kill(session: &SessionId, id: &CommandId, grace_seconds: f64) -> Result<CommandView, Failure> {
     let body = KillCommand { grace_seconds: Some(grace_seconds) };
-    read(send(Request::post(&format!("/v1/sessions/{session}/commands/{id}/kill")), &body).await?).await
+    read(with(Request::post(&format!("/v1/sessions/{session}/commands/{id}/kill")), &body)).await
 }
 
 /// The end of a command's output as it is now, at most `bytes` of it.
@@ -171,10 +212,44 @@ pub async fn tail(command: &CommandView, bytes: u64) -> Result<Vec<u8>, Failure>
     let from = command.output_bytes.saturating_sub(bytes);
     let path =
         format!("/v1/sessions/{}/commands/{}/output?from={from}&max={bytes}", command.session_id, command.command_id);
-    answer(Request::get(&path).send().await).await?.binary().await.map_err(|_| Failure::unreachable())
+    answer(Request::get(&path).build()).await?.binary().await.map_err(|_| Failure::unreachable())
 }
 
 /// Address of the whole log, as a download.
-pub fn log_address(session: &SessionId, id: &CommandId) -> String {
-    format!("/v1/sessions/{session}/commands/{id}/log")
+pub fn log_address(session: &SessionId, id: &CommandId, over: bool) -> String {
+    format!("/v1/{}/{session}/commands/{id}/log", if over { "history" } else { "sessions" })
+}
+
+/// A piece of an output.
+#[derive(Debug)]
+pub struct Piece {
+    /// Offset of its first byte.
+    pub offset: u64,
+    /// Bytes missing directly before it.
+    pub gap: u64,
+    /// Nothing comes after it.
+    pub end: bool,
+    /// The bytes.
+    pub bytes: Uint8Array,
+}
+
+/// Output of a session that is over, from an offset on.
+pub async fn past_output(session: &SessionId, id: &CommandId, from: u64, limit: u64) -> Result<Piece, Failure> {
+    let address = format!("/v1/history/{session}/commands/{id}/output?from={from}&limit={limit}");
+    let response = answer(Request::get(&address).build()).await?;
+    let header = |name: &str| response.headers().get(name);
+    let number = |name: &str| header(name).and_then(|value| value.parse().ok());
+    let offset = number(output_headers::OFFSET).unwrap_or(from);
+    let gap = number(output_headers::GAP).unwrap_or(0);
+    let end = header(output_headers::END).as_deref() == Some("true");
+    // The bytes stay in an array of the browser's; they never pass through wasm memory.
+    let raw: web_sys::Response = response.into();
+    let buffer = raw.array_buffer().map_err(|_| Failure::unreachable())?;
+    let buffer = JsFuture::from(buffer).await.map_err(|_| Failure::unreachable())?;
+    Ok(Piece { offset, gap, end, bytes: Uint8Array::new(&buffer) })
+}
+
+/// Ended sessions, the newest end first: as many as one page of the history has.
+pub async fn ended() -> Result<SessionList, Failure> {
+    get("/v1/history?limit=200").await
 }

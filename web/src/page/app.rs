@@ -1,9 +1,8 @@
 //! Who is signed in, and which page is shown.
 
+use crate::page::parts::part::part;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
-use leptos_router::components::{Redirect, Route, Router, Routes};
-use leptos_router::path;
 
 use super::api::{self, Me};
 use super::clock::Clock;
@@ -14,6 +13,7 @@ use super::parts::help::Help;
 use super::parts::palette::Palette;
 use super::parts::toasts::{ToastList, Toasts};
 use super::parts::top_bar::TopBar;
+use super::route::{Route, use_route};
 use super::session::SessionPage;
 use super::sessions::SessionsPage;
 use super::shortcuts::Wishes;
@@ -21,6 +21,7 @@ use super::sign_in::SignIn;
 use super::store::Store;
 use super::tab::{self, Announcer, Title};
 use super::theme::Theme;
+use crate::state::address::{self, Page};
 
 /// What is known of who we are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,6 +117,7 @@ pub fn App(link: Option<String>) -> impl IntoView {
     provide_context(account);
     provide_context(live);
     provide_context(toasts);
+    provide_context(Route::start());
     provide_context(Theme::start());
     provide_context(Wishes::start());
     provide_context(Title(RwSignal::new(String::new())));
@@ -140,7 +142,7 @@ pub fn App(link: Option<String>) -> impl IntoView {
         _ => None,
     };
     view! {
-        {move || match stage.get() {
+        {part(move || match stage.get() {
             0 => view! { <main class="centre" aria-busy="true"><p class="muted appear-late">"Opening…"</p></main> }.into_any(),
             1 => view! { <SignIn link reason=Signal::derive(reason) /> }.into_any(),
             2 => view! { <Inside /> }.into_any(),
@@ -148,35 +150,34 @@ pub fn App(link: Option<String>) -> impl IntoView {
                 <main class="centre">
                     <div class="card narrow">
                         <h1>"No answer"</h1>
-                        <p>{reason}</p>
+                        <p>{part(reason)}</p>
                         <p class="muted">{format!("Is glassbox running at {}?", browser::origin())}</p>
                         <div class="actions"><button type="button" class="primary" on:click=move |_| account.ask()>"Try again"</button></div>
                     </div>
                 </main>
             }
             .into_any(),
-        }}
+        })}
     }
 }
 
 #[component]
 fn Inside() -> impl IntoView {
+    let route = use_route();
+    let page = Memo::new(move |_| address::page(&route.path()));
     view! {
-        <Router>
-            <a class="skip" href="#main">"Skip to the content"</a>
-            <TopBar />
-            <ConnectionBar />
-            <Routes fallback=|| view! { <NotFound /> }>
-                <Route path=path!("/") view=SessionsPage />
-                <Route path=path!("/sign-in") view=|| view! { <Redirect path="/" /> } />
-                <Route path=path!("/sessions") view=|| view! { <Redirect path="/" /> } />
-                <Route path=path!("/sessions/:id") view=SessionPage />
-            </Routes>
-            <ToastList />
-            <Announcer />
-            <Help />
-            <Palette />
-        </Router>
+        <a class="skip" href="#main">"Skip to the content"</a>
+        <TopBar />
+        <ConnectionBar />
+        {part(move || match page.get() {
+            Page::Sessions => view! { <SessionsPage /> }.into_any(),
+            Page::Session => view! { <SessionPage /> }.into_any(),
+            Page::Nowhere => view! { <NotFound /> }.into_any(),
+        })}
+        <ToastList />
+        <Announcer />
+        <Help />
+        <Palette />
     }
 }
 

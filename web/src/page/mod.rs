@@ -3,6 +3,7 @@
 //! - [`app`]: routes and who is signed in; [`sign_in`], [`sessions`], [`session`]: the pages
 //! - [`files`]: the file browser in a session
 //! - [`api`]: the REST calls; [`live`]: the live socket; [`store`]: the world of `crate::state`, reactive by parts
+//! - [`route`]: the address bar
 //! - [`clock`]: one timer for everything that ticks; [`theme`], [`shortcuts`], [`tab`]: what concerns the whole page
 //! - [`parts`]: small components that several pages use
 //! - [`interop`]: JavaScript behind guards
@@ -14,6 +15,7 @@ pub mod files;
 pub mod interop;
 pub mod live;
 pub mod parts;
+pub mod route;
 pub mod session;
 pub mod sessions;
 pub mod shortcuts;

@@ -1,5 +1,6 @@
 //! Keys of the whole page; pages and parts hear the wishes that concern them.
 
+use crate::page::parts::part::effect;
 use gloo_events::{EventListener, EventListenerOptions};
 use leptos::prelude::*;
 use wasm_bindgen::JsCast;
@@ -54,7 +55,7 @@ impl Wishes {
     pub fn hear(self, kind: Wish, act: impl Fn() + 'static) {
         let signal = self.0;
         let mut seen = signal.get_untracked();
-        Effect::new(move |_| {
+        effect(move || {
             let latest = signal.get();
             if latest != seen && latest.is_some_and(|(wish, _)| wish == kind) {
                 untrack(&act);

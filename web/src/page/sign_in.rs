@@ -1,5 +1,6 @@
 //! Signing in: by a one-time link or with a key; and a name, because acts are recorded with it.
 
+use crate::page::parts::part::{attr, part};
 use leptos::ev;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
@@ -81,24 +82,24 @@ pub fn SignIn(
                 </svg>
                 <h1>"glassbox"</h1>
                 <p class="muted lead">"See into the sandboxes in which agents work, and step in."</p>
-                {move || reason.get().map(|reason| view! { <p class="notice">{reason}</p> })}
+                {part(move || reason.get().map(|reason| view! { <p class="notice">{reason}</p> }))}
                 <Show when=move || !by_link()>
                     <label>
                         <span>"Key"</span>
                         <input type="password" name="key" required autocomplete="current-password" spellcheck="false" data-testid="sign-in-key"
-                            prop:value=move || key.get() on:input=move |event| key.set(event_target_value(&event)) />
+                            prop:value=attr(move || key.get()) on:input=move |event| key.set(event_target_value(&event)) />
                         <span class="hint">"An operator's or a viewer's key. No key at hand? "<code>"glassbox link"</code>" prints a sign-in link."</span>
                     </label>
                 </Show>
                 <label>
                     <span>"Your name"</span>
                     <input type="text" name="name" required autocomplete="name" maxlength=NAME_CHARACTERS data-testid="sign-in-name"
-                        prop:value=move || name.get() on:input=move |event| name.set(event_target_value(&event)) />
+                        prop:value=attr(move || name.get()) on:input=move |event| name.set(event_target_value(&event)) />
                     <span class="hint">"Shown and recorded with everything that you do."</span>
                 </label>
-                <p class="problem" role="alert" data-testid="sign-in-problem">{move || problem.get()}</p>
-                <button type="submit" class="primary wide" disabled=move || busy.get() data-testid="sign-in-submit">
-                    {move || if busy.get() { "Signing in…" } else if by_link() { "Open glassbox" } else { "Sign in" }}
+                <p class="problem" role="alert" data-testid="sign-in-problem">{part(move || problem.get())}</p>
+                <button type="submit" class="primary wide" disabled=attr(move || busy.get()) data-testid="sign-in-submit">
+                    {part(move || if busy.get() { "Signing in…" } else if by_link() { "Open glassbox" } else { "Sign in" })}
                 </button>
             </form>
         </main>

@@ -1,5 +1,6 @@
 //! Title and icon of the tab: what goes on, seen from another tab.
 
+use crate::page::parts::part::{effect, part};
 use leptos::prelude::*;
 
 use glassbox_shared::text::plain;
@@ -16,7 +17,7 @@ pub struct Title(pub RwSignal<String>);
 /// Sets the name of the page for as long as the caller lives.
 pub fn use_title(name: impl Fn() -> String + 'static) {
     let title = expect_context::<Title>().0;
-    Effect::new(move |_| title.set(name()));
+    effect(move || title.set(name()));
     on_cleanup(move || title.set(String::new()));
 }
 
@@ -33,11 +34,11 @@ pub fn Announcer() -> impl IntoView {
     let needs = Memo::new(move |_| counts.get()[0]);
     view! {
         <p class="sr-only" role="alert">
-            {move || match needs.get() {
+            {part(move || match needs.get() {
                 0 => String::new(),
                 1 => "One session needs you.".to_owned(),
                 more => format!("{more} sessions need you."),
-            }}
+            })}
         </p>
     }
 }
@@ -46,7 +47,7 @@ pub fn Announcer() -> impl IntoView {
 pub fn follow() {
     let title = expect_context::<Title>().0;
     let counts = counts();
-    Effect::new(move |_| {
+    effect(move || {
         let [needs, running, quiet, _] = counts.get();
         let active = running + quiet;
         let what = match (needs, active) {
@@ -68,5 +69,5 @@ pub fn follow() {
             _ => Some("%23a06be0"),
         }
     });
-    Effect::new(move |_| browser::set_icon(icon.get()));
+    effect(move || browser::set_icon(icon.get()));
 }

@@ -26,7 +26,7 @@ pub fn picture(head: &[u8]) -> Option<&'static str> {
 
 /// The text that these bytes are; `whole`: nothing follows them. `None`: they are no text.
 pub fn text(bytes: &[u8], whole: bool) -> Option<&str> {
-    if bytes.iter().any(|byte| *byte == 0) {
+    if bytes.contains(&0) {
         return None;
     }
     match std::str::from_utf8(bytes) {

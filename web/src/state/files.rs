@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use glassbox_shared::files::{FileEntry, FileType, FolderPage, SortBy, SortOrder, path};
 
-/// Entries asked for at a time: two screens of rows, and well below the server's most.
-pub const PAGE: u32 = 500;
+/// Entries asked for at a time, the most that the server gives: a jump to the end of a large folder passes all pages.
+pub const PAGE: u32 = 1_000;
 /// After a change this many entries of a folder are loaded again; the rest when it is scrolled to.
 pub const RELOADED: usize = 1_000;
 /// Folders that are open at a time; beyond it the one that is to be opened has to become the root.
@@ -152,15 +152,14 @@ impl Tree {
         *self = Self { sort, order, turn: turn + 1, ..Self::new(root) };
     }
 
-    /// Sorts by this, or the other way round; `false`: it is sorted so.
+    /// Sorts by this, or the other way round where it is sorted so already.
     pub fn sort_by(&mut self, sort: SortBy) {
         let same = self.sort == sort || (sort == SortBy::Name && self.sort == SortBy::Type);
         let order = match (same, self.order) {
             (true, SortOrder::Asc) => SortOrder::Desc,
-            (true, SortOrder::Desc) => SortOrder::Asc,
             // The newest and the largest are what one looks for.
             (false, _) if matches!(sort, SortBy::Size | SortBy::Modified) => SortOrder::Desc,
-            (false, _) => SortOrder::Asc,
+            _ => SortOrder::Asc,
         };
         self.order = order;
         self.sort = if sort == SortBy::Name && order == SortOrder::Asc { SortBy::Type } else { sort };

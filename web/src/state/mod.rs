@@ -10,8 +10,10 @@
 //! - [`feed`]: whether events are complete, or lists must be loaded again
 //! - [`files`], [`content`], [`diff`]: the tree of files; what a file's bytes are; what changed in them
 //! - [`look`], [`words`], [`kill`], [`visible`]: how states, amounts, kills and command texts are said
+//! - [`address`]: what an address of the page means
 //! - [`keys`], [`palette`], [`order`]: what a key means; what a search finds; lists that hold still
 
+pub mod address;
 pub mod book;
 pub mod choice;
 pub mod connection;

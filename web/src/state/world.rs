@@ -46,13 +46,15 @@ impl World {
         self.books.get(session)?.get(id)
     }
 
-    /// Live sessions that match, in the order of the list.
+    /// Sessions that match, in the order of the list; ended ones only when these are asked for.
     pub fn list(&self, now: f64, group: Option<Group>, text: &str) -> Vec<SessionId> {
         let mut found: Vec<&Session> = self
             .sessions
             .values()
             .filter(|session| {
-                !session.ended() && group.is_none_or(|group| session.group(now) == group) && session.matches(text)
+                session.ended() == (group == Some(Group::Ended))
+                    && group.is_none_or(|group| session.group(now) == group)
+                    && session.matches(text)
             })
             .collect();
         found.sort_by(|a, b| a.order(b, now));

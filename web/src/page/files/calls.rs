@@ -1,6 +1,6 @@
 //! The REST calls about files. Paths go into addresses as they are: they are percent-encoded already.
 
-use gloo_net::http::{Request, Response};
+use gloo_net::http::Request;
 use serde::Serialize;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
@@ -12,7 +12,7 @@ use glassbox_shared::files::{
 };
 use glassbox_shared::id::SessionId;
 
-use crate::page::api::{Failure, answer, get, read, send};
+use crate::page::api::{Failure, answer, get, read, with};
 
 /// A line of a job's answer is far shorter; beyond it something else is speaking.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -57,7 +57,7 @@ pub async fn list(session: &SessionId, question: &Question) -> Result<FolderPage
     for (name, value) in [("filter", &question.filter), ("cursor", question.cursor.as_ref().unwrap_or(&String::new()))]
     {
         if !value.is_empty() {
-            address.push_str(&format!("&{name}={}", String::from(js_sys::encode_uri_component(value))));
+            address = format!("{address}&{name}={}", String::from(js_sys::encode_uri_component(value)));
         }
     }
     get(&address).await
@@ -72,7 +72,7 @@ pub async fn stat(session: &SessionId, path: &str) -> Result<FileEntry, Failure>
 pub async fn head(session: &SessionId, path: &str, bytes: u64) -> Result<Vec<u8>, Failure> {
     let range = format!("bytes=0-{}", bytes.max(1) - 1);
     let request = Request::get(&address(session, path, false)).header("Range", &range);
-    answer(request.send().await).await?.binary().await.map_err(|_| Failure::unreachable())
+    answer(request.build()).await?.binary().await.map_err(|_| Failure::unreachable())
 }
 
 /// When a file may be written.
@@ -94,27 +94,26 @@ pub async fn write(session: &SessionId, path: &str, content: JsValue, only: Only
         Only::Version(version) => request.header("If-Match", &format!("\"{version}\"")),
         Only::Anyway => request,
     };
-    let request = request.body(content).map_err(|_| Failure::unreachable())?;
-    read(answer(request.send().await).await?).await
+    read(request.body(content)).await
 }
 
-async fn post(session: &SessionId, what: &str, body: &impl Serialize) -> Result<Response, Failure> {
-    send(Request::post(&format!("{}/{what}", base(session))), body).await
+fn post(session: &SessionId, what: &str, body: &impl Serialize) -> Result<Request, gloo_net::Error> {
+    with(Request::post(&format!("{}/{what}", base(session))), body)
 }
 
 /// Makes a folder.
 pub async fn make_folder(session: &SessionId, path: String) -> Result<(), Failure> {
-    post(session, "folders", &MakeFolder { path }).await.map(drop)
+    answer(post(session, "folders", &MakeFolder { path })).await.map(drop)
 }
 
 /// Gives something another path.
 pub async fn rename(session: &SessionId, from: String, to: String) -> Result<(), Failure> {
-    post(session, "rename", &MoveEntry { from, to, replace: false }).await.map(drop)
+    answer(post(session, "rename", &MoveEntry { from, to, replace: false })).await.map(drop)
 }
 
 /// Starts a large upload.
 pub async fn start_upload(session: &SessionId, path: &str, size: u64, replace: bool) -> Result<UploadView, Failure> {
-    read(post(session, "uploads", &StartUpload { path: path.to_owned(), size, replace }).await?).await
+    read(post(session, "uploads", &StartUpload { path: path.to_owned(), size, replace })).await
 }
 
 /// How far an upload is.
@@ -125,13 +124,12 @@ pub async fn upload(session: &SessionId, id: &str) -> Result<UploadView, Failure
 /// A piece of an upload.
 pub async fn upload_piece(session: &SessionId, id: &str, offset: u64, piece: Blob) -> Result<UploadProgress, Failure> {
     let request = Request::patch(&format!("{}/uploads/{id}?offset={offset}", base(session)));
-    let request = request.header("Content-Type", "application/octet-stream").body(piece);
-    read(answer(request.map_err(|_| Failure::unreachable())?.send().await).await?).await
+    read(request.header("Content-Type", "application/octet-stream").body(piece)).await
 }
 
 /// Gives an upload up.
 pub async fn drop_upload(session: &SessionId, id: &str) -> Result<(), Failure> {
-    answer(Request::delete(&format!("{}/uploads/{id}", base(session))).send().await).await.map(drop)
+    answer(Request::delete(&format!("{}/uploads/{id}", base(session))).build()).await.map(drop)
 }
 
 /// Waits for a change of a folder or file, at most `wait` seconds.
@@ -169,7 +167,7 @@ pub async fn delete(
     mut progress: impl FnMut(JobLine),
 ) -> Result<(), Failure> {
     let address = format!("{}/entry?path={path}&recursive=true", base(session));
-    let response = answer(Request::delete(&address).abort_signal(Some(cancel)).send().await).await?;
+    let response = answer(Request::delete(&address).abort_signal(Some(cancel)).build()).await?;
     let Some(body) = response.body() else { return Ok(()) };
     let reader: ReadableStreamDefaultReader = body.get_reader().unchecked_into();
     let mut pending: Vec<u8> = Vec::new();
@@ -182,7 +180,7 @@ pub async fn delete(
         pending.extend(value.unchecked_into::<js_sys::Uint8Array>().to_vec());
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = pending.drain(..=end).collect();
-            if let Ok(line) = serde_json::from_slice(&line) {
+            if let Some(line) = std::str::from_utf8(&line).ok().and_then(|line| serde_json::from_str(line).ok()) {
                 progress(line);
             }
         }

@@ -1,5 +1,6 @@
 //! Making folders, renaming, deleting: each says what it will do, and what really happened.
 
+use crate::page::parts::part::{attr, effect, part};
 use leptos::ev;
 use leptos::html::Input;
 use leptos::prelude::*;
@@ -19,15 +20,19 @@ use crate::state::words;
 pub fn Dialogs() -> impl IntoView {
     let files = use_files();
     let open = RwSignal::new(false);
-    Effect::new(move |_| open.set(files.dialog.with(Option::is_some)));
-    Effect::new(move |_| {
-        if !open.get() {
+    effect(move || {
+        if files.dialog.with(Option::is_some) {
+            open.set(true);
+        }
+    });
+    effect(move || {
+        if !open.get() && files.dialog.with_untracked(Option::is_some) {
             files.dialog.set(None);
         }
     });
     view! {
         <Modal open label="Files" class="sheet form">
-            {move || match files.dialog.get_untracked() {
+            {part(move || match files.dialog.get_untracked() {
                 Some(Dialog::NewFolder(folder)) => view! { <Naming folder from=None open /> }.into_any(),
                 Some(Dialog::Rename(entry)) => {
                     let folder = parent(&entry.path).unwrap_or_default().to_owned();
@@ -35,7 +40,7 @@ pub fn Dialogs() -> impl IntoView {
                 }
                 Some(Dialog::Delete(entry)) => view! { <Deleting entry open /> }.into_any(),
                 None => ().into_any(),
-            }}
+            })}
         </Modal>
     }
 }
@@ -78,7 +83,7 @@ fn Naming(folder: String, from: Option<FileEntry>, open: RwSignal<bool>) -> impl
         });
     };
     let field = NodeRef::<Input>::new();
-    Effect::new(move |_| {
+    effect(move || {
         if let Some(field) = field.get() {
             let _ = field.focus();
             field.select();
@@ -91,13 +96,13 @@ fn Naming(folder: String, from: Option<FileEntry>, open: RwSignal<bool>) -> impl
             <label>
                 <span>"Name"</span>
                 <input node_ref=field type="text" autocomplete="off" spellcheck="false" data-testid="file-name"
-                    prop:value=move || name.get() on:input=move |event| name.set(event_target_value(&event)) />
+                    prop:value=attr(move || name.get()) on:input=move |event| name.set(event_target_value(&event)) />
             </label>
             <p class="small muted break">"In "<bdi>{if place.is_empty() { "the workspace".to_owned() } else { place }}</bdi></p>
-            <p class="problem" role="alert">{move || problem.get()}</p>
+            <p class="problem" role="alert">{part(move || problem.get())}</p>
             <div class="actions">
                 <button type="button" on:click=move |_| open.set(false)>"Cancel"</button>
-                <button type="submit" class="primary" disabled=move || busy.get() data-testid="file-name-submit">{title}</button>
+                <button type="submit" class="primary" disabled=attr(move || busy.get()) data-testid="file-name-submit">{title}</button>
             </div>
         </form>
     }
@@ -184,14 +189,14 @@ fn Deleting(entry: FileEntry, open: RwSignal<bool>) -> impl IntoView {
     view! {
         <h2 class="break">"Delete "<bdi>{entry.name.clone()}</bdi>"?"</h2>
         <p class="break">{if folder { "The folder " } else { "" }}<bdi class="mono">{shown(&entry.path)}</bdi>{if folder { " and everything in it.".to_owned() } else { format!(", {}.", words::bytes(entry.size)) }}</p>
-        <p class="break muted"><bdi>{move || inside.get()}</bdi></p>
+        <p class="break muted"><bdi>{part(move || inside.get())}</bdi></p>
         <p class="small muted">"There is no way back."</p>
-        <p class="figures" role="status">{move || progress.get().map(|done| format!("Deleting… {} gone so far", words::count(done, "entry", "entries")))}</p>
-        <p class="problem" role="alert">{move || problem.get()}</p>
+        <p class="figures" role="status">{part(move || progress.get().map(|done| format!("Deleting… {} gone so far", words::count(done, "entry", "entries"))))}</p>
+        <p class="problem" role="alert">{part(move || problem.get())}</p>
         <div class="actions">
             <button type="button" on:click=move |_| open.set(false) data-testid="file-delete-cancel">"Cancel"</button>
             <button type="button" class="danger full" disabled=busy on:click=delete data-testid="file-delete-confirm">
-                {move || if busy() { "Deleting…" } else { "Delete" }}
+                {part(move || if busy() { "Deleting…" } else { "Delete" })}
             </button>
         </div>
     }

@@ -3,8 +3,6 @@
 use gloo_timers::future::TimeoutFuture;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
-use leptos_router::NavigateOptions;
-use leptos_router::hooks::{use_navigate, use_query_map};
 
 use glassbox_shared::files::FileEntry;
 use glassbox_shared::id::SessionId;
@@ -12,6 +10,7 @@ use glassbox_shared::session::Profile;
 
 use super::calls::{self, Question};
 use crate::page::api::Failure;
+use crate::page::route::{Go, use_route};
 use crate::state::files::{PAGE, RELOADED, Tree, is_folder};
 
 /// Seconds that the server may hold the question for changes of the folder at the top. One question a tab at a time:
@@ -59,8 +58,8 @@ pub struct Files {
 impl Files {
     /// Of this session; the caller gives it as context.
     pub fn new(session: SessionId) -> Self {
-        let query = use_query_map();
-        let file = Memo::new(move |_| query.with(|query| query.get("file")).filter(|path| !path.is_empty()));
+        let route = use_route();
+        let file = Memo::new(move |_| route.query("file").filter(|path| !path.is_empty()));
         Self {
             session: StoredValue::new(session),
             home: StoredValue::new(String::new()),
@@ -217,7 +216,7 @@ impl Files {
 
     /// What opening an entry does.
     pub fn opener(self) -> impl Fn(&FileEntry) + Clone + 'static {
-        let navigate = use_navigate();
+        let route = use_route();
         move |entry: &FileEntry| {
             let path = entry.path.clone();
             if is_folder(entry) {
@@ -229,7 +228,7 @@ impl Files {
                 return;
             }
             self.tree.update(|tree| tree.looked_at(&path));
-            navigate(&self.address(&path), NavigateOptions { scroll: false, ..Default::default() });
+            route.go(&self.address(&path), Go::There);
         }
     }
 }

@@ -14,6 +14,7 @@ mod table;
 mod uploads;
 mod view;
 
+use crate::page::parts::part::{attr, effect, part};
 use leptos::ev;
 use leptos::html::{Div, Input};
 use leptos::prelude::*;
@@ -52,7 +53,7 @@ pub fn FilePanel() -> impl IntoView {
             files.visible.set(visible);
         }
     };
-    Effect::new(move |_| {
+    effect(move || {
         node.get();
         look();
     });
@@ -100,23 +101,23 @@ pub fn FilePanel() -> impl IntoView {
         }
     };
     view! {
-        <div class="files" class:over=move || over.get() node_ref=node data-testid="files"
+        <div class="files" class:over=attr(move || over.get()) node_ref=node data-testid="files"
             on:dragover=move |event: ev::DragEvent| { event.prevent_default(); over.set(may.get_untracked()); }
             on:dragleave=move |_| over.set(false) on:drop=drop>
-            <nav class="crumbs small" aria-label="Folder">{move || crumbs(&root.get()).into_iter().enumerate().map(path).collect_view()}<span class="muted figures">{total}</span></nav>
+            <nav class="crumbs small" aria-label="Folder">{part(move || crumbs(&root.get()).into_iter().enumerate().map(path).collect_view())}<span class="muted figures">{part(total)}</span></nav>
             <div class="file-tools">
                 <input type="search" class="small" placeholder="Filter" aria-label="Filter this folder by name" autocomplete="off" spellcheck="false" data-testid="file-filter"
-                    prop:value=move || files.tree.with(|tree| tree.filter.clone())
+                    prop:value=attr(move || files.tree.with(|tree| tree.filter.clone()))
                     on:input=move |event| { let text = event_target_value(&event); files.change(|tree| tree.filter_by(&text)); } />
                 <Show when=move || may.get()>
                     <button type="button" class="quiet icon-only" title="New folder" aria-label="New folder" data-testid="new-folder" on:click=move |_| files.dialog.set(Some(Dialog::NewFolder(root.get_untracked())))><Icon name=Name::FolderPlus /></button>
-                    <button type="button" class="quiet icon-only" title="Upload (or drop files here)" aria-label="Upload" data-testid="upload-button" on:click=move |_| { field.get_untracked().map(|field| field.click()); }><Icon name=Name::Upload /></button>
+                    <button type="button" class="quiet icon-only" title="Upload (or drop files here)" aria-label="Upload" data-testid="upload-button" on:click=move |_| if let Some(field) = field.get_untracked() { field.click() }><Icon name=Name::Upload /></button>
                     <input node_ref=field type="file" multiple hidden data-testid="upload-field" on:change=picked />
                 </Show>
             </div>
             <Table />
             <UploadList uploads />
-            {move || entry.get().map(|entry| {
+            {part(move || entry.get().map(|entry| {
                 let folder = is_folder(&entry);
                 let href = calls::address(&files.session(), &entry.path, folder);
                 view! {
@@ -129,7 +130,7 @@ pub fn FilePanel() -> impl IntoView {
                         </Show>
                     </div>
                 }
-            })}
+            }))}
             <p class="drop-here" aria-hidden="true">"Drop to upload here"</p>
             <Dialogs />
         </div>

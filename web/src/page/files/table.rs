@@ -1,5 +1,6 @@
 //! The rows: only those on the screen exist, however many there are.
 
+use crate::page::parts::part::{attr, effect, part};
 use leptos::ev;
 use leptos::html::Div;
 use leptos::prelude::*;
@@ -68,11 +69,11 @@ pub fn Table() -> impl IntoView {
         let from = ((top / height) as usize).saturating_sub(SPARE);
         (from.min(total.get()), ((top + room) / height).ceil() as usize + SPARE)
     });
-    Effect::new(move |_| {
+    effect(move || {
         let (from, to) = range.get();
         files.shows(from, to);
     });
-    Effect::new(move |_| {
+    effect(move || {
         node.get();
         total.get();
         measure();
@@ -104,7 +105,6 @@ pub fn Table() -> impl IntoView {
         let folder = entry.as_ref().is_some_and(is_folder);
         let is_open = row.as_ref().is_some_and(|row| row.open);
         match (event.key().as_str(), entry) {
-            ("ArrowDown" | "j", _) => choose(at + 1),
             ("ArrowUp" | "k", _) => choose(at.saturating_sub(1)),
             ("PageDown", _) => choose(at + PAGE_ROWS),
             ("PageUp", _) => choose(at.saturating_sub(PAGE_ROWS)),
@@ -112,7 +112,7 @@ pub fn Table() -> impl IntoView {
             ("End", _) => choose(usize::MAX),
             ("Enter" | " ", Some(entry)) => open(&entry),
             ("ArrowRight", Some(entry)) if folder && !is_open => open(&entry),
-            ("ArrowRight", _) => choose(at + 1),
+            ("ArrowDown" | "j" | "ArrowRight", _) => choose(at + 1),
             ("ArrowLeft", Some(entry)) if is_open => open(&entry),
             ("ArrowLeft", Some(entry)) => {
                 let above =
@@ -142,9 +142,9 @@ pub fn Table() -> impl IntoView {
             })
         };
         view! {
-            <span role="columnheader" class=class aria-sort=move || order().unwrap_or("none")>
+            <span role="columnheader" class=class aria-sort=attr(move || order().unwrap_or("none"))>
                 <button type="button" class="quiet" tabindex="-1" on:click=move |_| files.change(|tree| tree.sort_by(sort))>
-                    {name}<span aria-hidden="true">{move || order().map(|order| if order == "ascending" { " ↑" } else { " ↓" })}</span>
+                    {name}<span aria-hidden="true">{part(move || order().map(|order| if order == "ascending" { " ↑" } else { " ↓" }))}</span>
                 </button>
             </span>
         }
@@ -169,19 +169,19 @@ pub fn Table() -> impl IntoView {
         });
     };
     view! {
-        <div class="file-table" role="treegrid" aria-label="Files" tabindex="0" data-testid="file-table" aria-rowcount=move || (total.get() + 1).to_string()
-            aria-activedescendant=move || (total.get() > 0).then(|| format!("file-{}", files.chosen.get())) on:keydown=key>
+        <div class="file-table" role="treegrid" aria-label="Files" tabindex="0" data-testid="file-table" aria-rowcount=attr(move || (total.get() + 1).to_string())
+            aria-activedescendant=attr(move || (total.get() > 0).then(|| format!("file-{}", files.chosen.get()))) on:keydown=key>
             <div role="row" class="file-head" aria-rowindex="1">
                 {head(SortBy::Name, "Name", "name")}{head(SortBy::Size, "Size", "size")}{head(SortBy::Modified, "Modified", "modified")}
             </div>
             <div role="rowgroup" class="file-rows" node_ref=node on:scroll=move |_| measure()>
-                <div role="presentation" style:height=move || format!("{}px", total.get() as f64 * height)>
+                <div role="presentation" style:height=attr(move || format!("{}px", total.get() as f64 * height))>
                     <For each=move || { let (from, to) = range.get(); from..to.min(total.get()) } key=|at| *at children=row />
                 </div>
             </div>
         </div>
-        {move || problem().map(|why| view! { <p class="problem small" role="alert">{why}" "<button type="button" class="link" on:click=again>"Try again"</button></p> })}
-        {empty}
+        {part(move || problem().map(|why| view! { <p class="problem small" role="alert">{why}" "<button type="button" class="link" on:click=again>"Try again"</button></p> }))}
+        {part(empty)}
     }
 }
 
@@ -219,16 +219,16 @@ fn Line(at: usize, height: f64, open: Opener) -> impl IntoView {
     };
     view! {
         <div role="row" class="file-row" id=format!("file-{at}") data-testid="file-row" data-path=read(|entry| entry.path.clone()) title=read(facts)
-            aria-rowindex=(at + 2).to_string() attr:aria-level=move || (depth() + 1).to_string() aria-expanded=move || folder().then(|| is_open().to_string())
-            aria-selected=move || (files.chosen.get() == at).to_string() class:shown=shown style:top=format!("{}px", at as f64 * height) on:click=click>
-            <span role="gridcell" class="name" style:padding-left=move || format!("{}px", 8 + 14 * depth())>
-                <span class="caret" class:open=is_open aria-hidden="true">{move || folder().then(|| view! { <Icon name=Name::Caret /> })}</span>
-                {move || glyph().map(|name| view! { <Icon name /> })}
-                <bdi>{read(|entry| entry.name.clone())}</bdi>
-                {move || is(|row| row.fresh)().then(|| view! { <span class="fresh">"new"</span> })}
+            aria-rowindex=(at + 2).to_string() attr:aria-level=attr(move || (depth() + 1).to_string()) aria-expanded=attr(move || folder().then(|| is_open().to_string()))
+            aria-selected=attr(move || (files.chosen.get() == at).to_string()) class:shown=shown style:top=format!("{}px", at as f64 * height) on:click=click>
+            <span role="gridcell" class="name" style:padding-left=attr(move || format!("{}px", 8 + 14 * depth()))>
+                <span class="caret" class:open=is_open aria-hidden="true">{part(move || folder().then(|| view! { <Icon name=Name::Caret /> }))}</span>
+                {part(move || glyph().map(|name| view! { <Icon name /> }))}
+                <bdi>{part(read(|entry| entry.name.clone()))}</bdi>
+                {part(move || is(|row| row.fresh)().then(|| view! { <span class="fresh">"new"</span> }))}
             </span>
-            <span role="gridcell" class="size figures">{read(size)}</span>
-            <span role="gridcell" class="modified figures">{when}</span>
+            <span role="gridcell" class="size figures">{part(read(size))}</span>
+            <span role="gridcell" class="modified figures">{part(when)}</span>
         </div>
     }
 }

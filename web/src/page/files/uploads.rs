@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::page::parts::part::part;
 use gloo_timers::future::TimeoutFuture;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
@@ -198,18 +199,18 @@ pub fn UploadList(uploads: Uploads) -> impl IntoView {
         view! {
             <li data-testid="upload">
                 <bdi class="name">{visible::visible_line(&upload.name)}</bdi>
-                <span class="small muted figures">{text}</span>
-                {move || (state.get() == How::Exists).then(|| view! {
+                <span class="small muted figures">{part(text)}</span>
+                {part(move || (state.get() == How::Exists).then(|| view! {
                     <button type="button" class="link small" on:click=move |_| again.with_value(|again| again())>"Replace it"</button>
-                })}
+                }))}
                 <button type="button" class="quiet icon-only" aria-label="Cancel, or close this line" on:click=close><Icon name=Name::Close /></button>
-                {move || (meter.get() == How::Runs).then(|| view! { <progress aria-label="Progress" max=size.to_string() value=value.clone()></progress> })}
+                {part(move || (meter.get() == How::Runs).then(|| view! { <progress aria-label="Progress" max=size.to_string() value=value.clone()></progress> }))}
             </li>
         }
     };
     view! {
         <ul class="uploads" aria-label="Uploads" aria-live="polite">
-            {move || uploads.all.get().into_iter().map(row).collect_view()}
+            {part(move || uploads.all.get().into_iter().map(row).collect_view())}
         </ul>
     }
 }

@@ -1,11 +1,10 @@
 //! One file: text that can be edited, a picture, or the numbers of its first bytes. Never more of it than one can look at.
 
+use crate::page::parts::part::{attr, effect, part};
 use leptos::ev;
 use leptos::html::{Pre, Textarea};
 use leptos::prelude::*;
 use leptos::task::spawn_local;
-use leptos_router::NavigateOptions;
-use leptos_router::hooks::use_navigate;
 
 use glassbox_shared::files::{FileEntry, FileType};
 
@@ -18,6 +17,7 @@ use crate::page::parts::copy::Copy;
 use crate::page::parts::icons::{Icon, Name};
 use crate::page::parts::time::Ago;
 use crate::page::parts::toasts::use_toasts;
+use crate::page::route::{Go, use_route};
 use crate::state::content::{self, HEAD_BYTES, HEX_BYTES, PICTURE_BYTES, TEXT_BYTES};
 use crate::state::diff::{self, Line};
 use crate::state::files::{shown, shown_name};
@@ -112,13 +112,11 @@ pub fn FilePane(path: String) -> impl IntoView {
         files.changed.try_set(None);
     });
     let again = move |_| {
-        before.set(text_of(&opened.get_untracked()));
+        before.set(text_of(opened.get_untracked().as_ref()));
         load();
     };
-    let navigate = use_navigate();
-    let close = move |_| {
-        navigate(&format!("/sessions/{}", files.session()), NavigateOptions { scroll: false, ..Default::default() })
-    };
+    let route = use_route();
+    let close = move |_| route.go(&format!("/sessions/{}", files.session()), Go::There);
     let place = shown(&path.get_value());
     let href = calls::address(&files.session(), &path.get_value(), false);
     let link = format!("{}{}", browser::origin(), files.address(&path.get_value()));
@@ -128,7 +126,7 @@ pub fn FilePane(path: String) -> impl IntoView {
         })
     };
     let changes = move || {
-        let (old, new) = (before.get()?, text_of(&opened.get())?);
+        let (old, new) = (before.get()?, text_of(opened.get().as_ref())?);
         Some(view! { <Changes old new close=before /> })
     };
     view! {
@@ -136,7 +134,7 @@ pub fn FilePane(path: String) -> impl IntoView {
             <header class="command-head">
                 <div class="what">
                     <h2 class="text break" title=place.clone()><bdi>{name.clone()}</bdi></h2>
-                    <p class="facts small muted" data-testid="file-facts">{facts}</p>
+                    <p class="facts small muted" data-testid="file-facts">{part(facts)}</p>
                 </div>
                 <div class="how">
                     <Copy text=link what="a link to this file" />
@@ -145,15 +143,15 @@ pub fn FilePane(path: String) -> impl IntoView {
                 </div>
             </header>
             <div class="notes">
-                {move || files.changed.get().map(|version| view! {
+                {part(move || files.changed.get().map(|version| view! {
                     <p class="note" role="status" data-testid="file-changed">
                         <span>{if version.is_empty() { "This file is gone; this is how it was." } else { "This file has changed since it was opened." }}</span>
                         {(!version.is_empty()).then(|| view! { <button type="button" class="link" on:click=again data-testid="file-reload">"Load it and show what changed"</button> })}
                     </p>
-                })}
-                {changes}
+                }))}
+                {part(changes)}
             </div>
-            {move || match opened.get() {
+            {part(move || match opened.get() {
                 None => view! { <div class="skeleton" aria-busy="true" aria-label="Opening the file"><i></i><i></i><i></i><i></i></div> }.into_any(),
                 Some(Err(why)) => view! { <div class="none"><p role="alert">{why}</p></div> }.into_any(),
                 Some(Ok(opened_file)) => match opened_file.content {
@@ -165,12 +163,12 @@ pub fn FilePane(path: String) -> impl IntoView {
                     }.into_any(),
                     Content::Other(what) => view! { <div class="none"><p>{what}</p></div> }.into_any(),
                 },
-            }}
+            })}
         </div>
     }
 }
 
-fn text_of(opened: &Option<Result<Opened, String>>) -> Option<String> {
+fn text_of(opened: Option<&Result<Opened, String>>) -> Option<String> {
     match opened {
         Some(Ok(Opened { content: Content::Text { text, .. }, .. })) => Some(text.clone()),
         _ => None,
@@ -226,14 +224,14 @@ fn Text(
     let name = StoredValue::new(entry.name.clone());
     let field = NodeRef::<Textarea>::new();
     let node = NodeRef::<Pre>::new();
-    Effect::new(move |_| {
+    effect(move || {
         if let Some(pre) = node.get() {
             shown_text
                 .with_value(|text| name.with_value(|name| paint::paint(&pre, text, &content::colours(name, text))));
         }
     });
     on_cleanup(paint::clear);
-    Effect::new(move |_| field.get().map(|field| field.focus()));
+    effect(move || field.get().map(|field| field.focus()));
 
     let save = move |only: Only| {
         let Some(text) = field.get_untracked().map(|field| field.value()) else { return };
@@ -248,7 +246,7 @@ fn Text(
                     reload.try_with_value(|reload| reload());
                 }
                 Err(failure) if failure.status == 412 => {
-                    let now = read(files, &path).await.ok().map(Some).and_then(|opened| text_of(&opened.map(Ok)));
+                    let now = read(files, &path).await.ok().and_then(|opened| text_of(Some(&Ok(opened))));
                     conflict.try_set(Some(now.unwrap_or_default()));
                 }
                 Err(failure) => {
@@ -273,7 +271,7 @@ fn Text(
     let edited = move || field.get_untracked().map(|field| field.value()).unwrap_or_default();
     view! {
         {(!whole).then(|| view! { <p class="note" data-testid="head-note">{format!("The first {} of {}. Download it to see the rest.", words::bytes(HEAD_BYTES), words::bytes(entry.size))}</p> })}
-        {move || conflict.get().map(|now| view! {
+        {part(move || conflict.get().map(|now| view! {
             <div class="conflict" role="alert" data-testid="file-conflict">
                 <p>"Someone else changed this file since you opened it. Nothing was saved."</p>
                 <details open><summary class="small">"From what is there now to yours"</summary>
@@ -292,23 +290,23 @@ fn Text(
                     <button type="button" class="danger" on:click=move |_| { conflict.set(None); save(Only::Anyway); } data-testid="conflict-overwrite">"Overwrite with mine"</button>
                 </div>
             </div>
-        })}
-        {move || if editing.get() {
+        }))}
+        {part(move || if editing.get() {
             view! { <textarea class="content" node_ref=field aria-label="Content of the file" spellcheck="false" autocapitalize="off" autocomplete="off" data-testid="file-editor" prop:value=shown_text.get_value() on:keydown=key></textarea> }.into_any()
         } else if shown_text.with_value(String::is_empty) {
             view! { <div class="none"><p class="muted">"This file is empty."</p></div> }.into_any()
         } else {
             view! { <pre class="content" tabindex="0" node_ref=node data-testid="file-text"></pre> }.into_any()
-        }}
+        })}
         <footer class="status">
-            <p class="words">{move || if editing.get() { "editing · Ctrl S saves" } else { "read-only view" }}</p>
-            <p class="problem small" role="alert">{move || problem.get()}</p>
+            <p class="words">{part(move || if editing.get() { "editing · Ctrl S saves" } else { "read-only view" })}</p>
+            <p class="problem small" role="alert">{part(move || problem.get())}</p>
             <div class="acts">
-                {move || (may() && !editing.get()).then(|| view! { <button type="button" on:click=move |_| editing.set(true) data-testid="file-edit"><Icon name=Name::Pencil />"Edit"</button> })}
-                {move || editing.get().then(|| view! {
+                {part(move || (may() && !editing.get()).then(|| view! { <button type="button" on:click=move |_| editing.set(true) data-testid="file-edit"><Icon name=Name::Pencil />"Edit"</button> }))}
+                {part(move || editing.get().then(|| view! {
                     <button type="button" on:click=stop>"Cancel"</button>
-                    <button type="button" class="primary" disabled=move || busy.get() on:click=move |_| save_this() data-testid="file-save">{move || if busy.get() { "Saving…" } else { "Save" }}</button>
-                })}
+                    <button type="button" class="primary" disabled=attr(move || busy.get()) on:click=move |_| save_this() data-testid="file-save">{part(move || if busy.get() { "Saving…" } else { "Save" })}</button>
+                }))}
             </div>
         </footer>
     }

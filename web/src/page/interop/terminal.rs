@@ -233,6 +233,12 @@ impl Terminal {
         Scroll { away: true, new_lines }
     }
 
+    /// To the oldest line. True: there is more than one screen, so that it stays there.
+    pub fn to_start(&self) -> bool {
+        self.raw.scroll_to_top();
+        self.active().base_y() > 0
+    }
+
     /// To the newest line.
     pub fn to_live(&self) {
         self.raw.scroll_to_bottom();

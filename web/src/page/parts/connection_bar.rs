@@ -1,5 +1,6 @@
 //! The thin bar that says when the line to the server is down. Never over the content.
 
+use crate::page::parts::part::{attr, part};
 use leptos::prelude::*;
 
 use crate::page::clock::use_clock;
@@ -22,30 +23,30 @@ pub fn ConnectionBar() -> impl IntoView {
     // What was said before the line was lost may be over.
     let engine_shown = Memo::new(move |_| live.engine.with(Option::is_some) && live.line.get() == Line::Live);
     view! {
-        <div class="connection-bar" class:shown=move || shown.get() role="status" data-testid="connection-bar" data-line=move || {
+        <div class="connection-bar" class:shown=attr(move || shown.get()) role="status" data-testid="connection-bar" data-line=attr(move || {
             match live.line.get() {
                 Line::Connecting => "connecting",
                 Line::Live => "live",
                 Line::Lost { .. } => "lost",
                 Line::SignedOut => "signed-out",
             }
-        }>
-            {move || shown.get().then(|| view! {
+        })>
+            {part(move || shown.get().then(|| view! {
                 <span>"Reconnecting. Output continues where it stopped."</span>
                 " "
                 <span class="figures since" aria-hidden="true">
-                    {move || lost_for().map(|seconds| format!("Not connected for {}; states are from then.", words::duration(seconds)))}
+                    {part(move || lost_for().map(|seconds| format!("Not connected for {}; states are from then.", words::duration(seconds))))}
                 </span>
-            })}
+            }))}
         </div>
-        <div class="connection-bar" class:shown=move || engine_shown.get() role="status" data-testid="engine-bar">
-            {move || engine_shown.get().then(|| view! {
+        <div class="connection-bar" class:shown=attr(move || engine_shown.get()) role="status" data-testid="engine-bar">
+            {part(move || engine_shown.get().then(|| view! {
                 <span>"The container engine does not answer. Nothing can be started; kills wait for it."</span>
                 " "
                 <span class="figures since" aria-hidden="true">
-                    {move || live.engine.get().map(|trouble| format!("For {}.", words::duration(clock.exact() - trouble.since)))}
+                    {part(move || live.engine.get().map(|trouble| format!("For {}.", words::duration(clock.exact() - trouble.since))))}
                 </span>
-            })}
+            }))}
         </div>
     }
 }

@@ -1,5 +1,6 @@
 //! A button that copies, and says whether it did.
 
+use crate::page::parts::part::{attr, part};
 use gloo_timers::callback::Timeout;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
@@ -31,17 +32,17 @@ pub fn Copy(#[prop(into)] text: Signal<String>, #[prop(into)] what: String) -> i
     };
     let title = format!("Copy {what}");
     view! {
-        <button type="button" class="quiet icon-only copy" class:done=move || said.get() == Some(true) title=title.clone() aria-label=title on:click=copy>
-            {move || match said.get() {
+        <button type="button" class="quiet icon-only copy" class:done=attr(move || said.get() == Some(true)) title=title.clone() aria-label=title on:click=copy>
+            {part(move || match said.get() {
                 Some(true) => view! { <Icon name=Name::Done /> },
                 _ => view! { <Icon name=Name::Copy /> },
-            }}
+            })}
             <span class="said" role="status">
-                {move || match said.get() {
+                {part(move || match said.get() {
                     None => "",
                     Some(true) => "copied",
                     Some(false) => "the browser refused",
-                }}
+                })}
             </span>
         </button>
     }

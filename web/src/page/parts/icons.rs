@@ -1,5 +1,6 @@
 //! The one set of icons: 16 px, drawn with the current colour. States have a shape of their own each.
 
+use crate::page::parts::part::part;
 use leptos::prelude::*;
 
 use crate::state::look::Glyph;
@@ -7,7 +8,7 @@ use crate::state::look::Glyph;
 /// The icon of a state.
 #[component]
 pub fn StateIcon(#[prop(into)] glyph: Signal<Glyph>) -> impl IntoView {
-    view! { <svg class="icon" viewBox="0 0 16 16" aria-hidden="true">{move || draw(glyph.get())}</svg> }
+    view! { <svg class="icon" viewBox="0 0 16 16" aria-hidden="true">{part(move || draw(glyph.get()))}</svg> }
 }
 
 fn draw(glyph: Glyph) -> AnyView {

@@ -6,6 +6,7 @@ pub mod help;
 pub mod icons;
 pub mod modal;
 pub mod palette;
+pub mod part;
 pub mod state;
 pub mod time;
 pub mod toasts;

@@ -1,5 +1,6 @@
 //! A dialog of the browser's own kind: it keeps the focus, closes by Escape, and gives the focus back.
 
+use crate::page::parts::part::effect;
 use leptos::ev;
 use leptos::html::Dialog;
 use leptos::prelude::*;
@@ -18,7 +19,7 @@ pub fn Modal(
     children: ChildrenFn,
 ) -> impl IntoView {
     let node = NodeRef::<Dialog>::new();
-    Effect::new(move |_| {
+    effect(move || {
         let (Some(dialog), open) = (node.get(), open.get()) else { return };
         if open && !dialog.open() {
             // Fails only when it is open already.

@@ -1,10 +1,9 @@
 //! Ctrl K: sessions, commands of the open session, and actions, found by a few letters.
 
+use crate::page::parts::part::{attr, effect, part};
 use leptos::ev;
 use leptos::html::Input;
 use leptos::prelude::*;
-use leptos_router::NavigateOptions;
-use leptos_router::hooks::{use_location, use_navigate};
 
 use glassbox_shared::id::SessionId;
 use glassbox_shared::text::plain;
@@ -13,13 +12,14 @@ use super::icons::StateIcon;
 use super::modal::Modal;
 use crate::page::app::use_account;
 use crate::page::clock::use_clock;
+use crate::page::route::{Go, use_route};
 use crate::page::shortcuts::use_wishes;
 use crate::page::store::use_store;
 use crate::page::theme::{Choice, use_theme};
 use crate::state::keys::Wish;
 use crate::state::look::{self, Glyph, Look, Tone, look};
 use crate::state::session::may_act;
-use crate::state::{palette, visible};
+use crate::state::{address, palette, visible};
 
 /// Results shown at a time.
 const MOST_RESULTS: usize = 12;
@@ -46,7 +46,7 @@ struct Item {
 
 /// The id of the session whose page is open.
 pub fn open_session(path: &str) -> Option<SessionId> {
-    path.strip_prefix("/sessions/")?.split('/').next()?.parse().ok()
+    address::session(path)?.parse().ok()
 }
 
 fn items(path: &str) -> Vec<Item> {
@@ -87,6 +87,7 @@ fn items(path: &str) -> Vec<Item> {
         items.push(action("Facts about this session", "i", Act::Wish(Wish::Facts)));
     }
     items.push(action("All sessions", "page", Act::Go("/".to_owned())));
+    items.push(action("Ended sessions", "page", Act::Go("/?ended=1".to_owned())));
     if use_account().me().is_some_and(|me| may_act(me.role)) {
         items.push(action("New session", "dialog", Act::Go("/?new=1".to_owned())));
     }
@@ -108,17 +109,17 @@ pub fn Palette() -> impl IntoView {
 
 #[component]
 fn Finder(open: RwSignal<bool>) -> impl IntoView {
-    let path = use_location().pathname.get_untracked();
+    let path = untrack(|| use_route().path());
     let all = StoredValue::new(items(&path));
     let typed = RwSignal::new(String::new());
     let chosen = RwSignal::new(0usize);
     let found = Memo::new(move |_| palette::find(all.get_value(), &typed.get(), MOST_RESULTS, |item| &item.text));
-    let navigate = use_navigate();
+    let route = use_route();
     let (wishes, theme, account) = (use_wishes(), use_theme(), use_account());
     let act = StoredValue::new_local(move |item: Item| {
         open.set(false);
         match item.act {
-            Act::Go(path) => navigate(&path, NavigateOptions::default()),
+            Act::Go(path) => route.go(&path, Go::There),
             Act::Wish(wish) => wishes.make(wish),
             Act::Theme(choice) => theme.choose(choice),
             Act::SignOut => account.sign_out(),
@@ -141,7 +142,7 @@ fn Finder(open: RwSignal<bool>) -> impl IntoView {
         event.prevent_default();
     };
     let input = NodeRef::<Input>::new();
-    Effect::new(move |_| input.get().map(|input| input.focus()));
+    effect(move || input.get().map(|input| input.focus()));
 
     let row = move |(index, item): (usize, Item)| {
         let selected = move || chosen.get() == index;
@@ -149,7 +150,7 @@ fn Finder(open: RwSignal<bool>) -> impl IntoView {
         let tone = glyph.tone.class();
         let click = item.clone();
         view! {
-            <li id=format!("found-{index}") role="option" aria-selected=move || selected().to_string() class:chosen=selected
+            <li id=format!("found-{index}") role="option" aria-selected=attr(move || selected().to_string()) class:chosen=selected
                 on:mousemove=move |_| chosen.set(index) on:click=move |_| act(click.clone())>
                 <span class=format!("state {tone}")><StateIcon glyph=glyph.glyph /></span>
                 <span class="text">{item.text}</span>
@@ -160,12 +161,12 @@ fn Finder(open: RwSignal<bool>) -> impl IntoView {
     view! {
         <input node_ref=input class="finder" type="text" role="combobox" aria-expanded="true" aria-controls="found" autocomplete="off" spellcheck="false"
             aria-label="Find a session, a command or an action" placeholder="Find a session, a command, an action"
-            aria-activedescendant=move || format!("found-{}", chosen.get())
-            prop:value=move || typed.get()
+            aria-activedescendant=attr(move || format!("found-{}", chosen.get()))
+            prop:value=attr(move || typed.get())
             on:input=move |event| { typed.set(event_target_value(&event)); chosen.set(0); }
             on:keydown=on_key data-testid="palette-input" />
         <ul id="found" role="listbox" aria-label="Found">
-            {move || found.get().into_iter().enumerate().map(row).collect_view()}
+            {part(move || found.get().into_iter().enumerate().map(row).collect_view())}
         </ul>
         <Show when=move || found.with(Vec::is_empty)><p class="nothing muted">"Nothing found."</p></Show>
     }

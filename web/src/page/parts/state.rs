@@ -1,5 +1,6 @@
 //! A state as icon, word and colour.
 
+use crate::page::parts::part::part;
 use leptos::prelude::*;
 
 use super::icons::StateIcon;
@@ -12,7 +13,7 @@ pub fn State(#[prop(into)] look: Signal<Look>) -> impl IntoView {
     view! {
         <span class=class>
             <StateIcon glyph=Signal::derive(move || look.with(|look| look.glyph)) />
-            <span class="word">{move || look.with(|look| look.word.clone())}</span>
+            <span class="word">{part(move || look.with(|look| look.word.clone()))}</span>
         </span>
     }
 }

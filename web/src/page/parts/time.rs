@@ -1,5 +1,6 @@
 //! Times: relative ones with the exact one on hover, and ticking ones.
 
+use crate::page::parts::part::attr;
 use leptos::prelude::*;
 
 use crate::page::clock::use_clock;
@@ -11,5 +12,5 @@ use crate::state::words;
 pub fn Ago(#[prop(into)] at: Signal<f64>) -> impl IntoView {
     let clock = use_clock();
     let text = Memo::new(move |_| words::ago(clock.now() - at.get()));
-    view! { <time class="figures" title=move || browser::exact_time(at.get())>{text}</time> }
+    view! { <time class="figures" title=attr(move || browser::exact_time(at.get()))>{text}</time> }
 }

@@ -1,5 +1,6 @@
 //! The bar at the top: where one is, search, the line, who one is.
 
+use crate::page::parts::part::{attr, part};
 use leptos::prelude::*;
 
 use glassbox_shared::text::plain;
@@ -33,15 +34,15 @@ pub fn TopBar() -> impl IntoView {
                 </svg>
                 <span class="name">"glassbox"</span>
             </a>
-            <span class="tenant" title="Tenant">{tenant}</span>
+            <span class="tenant" title="Tenant">{part(tenant)}</span>
             <button type="button" class="search" on:click=move |_| wishes.make(Wish::Palette) title="Find a session, a command, an action">
                 <Icon name=Name::Search />
                 <span class="label">"Find"</span>
                 <kbd aria-hidden="true">"Ctrl K"</kbd>
             </button>
-            <span class=move || line().0 title=move || line().2 data-testid="line">
+            <span class=attr(move || line().0) title=attr(move || line().2) data-testid="line">
                 <span class="dot" aria-hidden="true"></span>
-                <span class="word">{move || line().1}</span>
+                <span class="word">{part(move || line().1)}</span>
             </span>
             <AccountMenu />
         </header>
@@ -55,22 +56,22 @@ fn AccountMenu() -> impl IntoView {
     let name = move || account.me().map(|me| plain(me.actor.name()));
     let choose = move |choice: Choice| {
         view! {
-            <button type="button" role="radio" aria-checked=move || (theme.choice() == choice).to_string()
-                class:chosen=move || theme.choice() == choice on:click=move |_| theme.choose(choice)>
+            <button type="button" role="radio" aria-checked=attr(move || (theme.choice() == choice).to_string())
+                class:chosen=attr(move || theme.choice() == choice) on:click=move |_| theme.choose(choice)>
                 {choice.word()}
             </button>
         }
     };
     view! {
         <button type="button" class="account quiet" popovertarget="account-menu" data-testid="account">
-            <span class="who">{name}</span>
+            <span class="who">{part(name)}</span>
             <Icon name=Name::Caret />
         </button>
         <div id="account-menu" class="menu" popover="auto">
             <div class="head">
-                <strong>{name}</strong>
+                <strong>{part(name)}</strong>
                 <span class="small muted">
-                    {move || account.me().map(|me| format!("{} of {}", me.role.as_str(), plain(&me.tenant_id)))}
+                    {part(move || account.me().map(|me| format!("{} of {}", me.role.as_str(), plain(&me.tenant_id))))}
                 </span>
             </div>
             <div class="themes">
@@ -81,7 +82,7 @@ fn AccountMenu() -> impl IntoView {
                 <Icon name=Name::Keys />"Keys"<kbd>"?"</kbd>
             </button>
             <button type="button" class="item" on:click=move |_| account.sign_out() data-testid="sign-out">"Sign out"</button>
-            <p class="small muted version">{move || account.me().map(|me| format!("glassbox {}", me.version))}</p>
+            <p class="small muted version">{part(move || account.me().map(|me| format!("glassbox {}", me.version)))}</p>
         </div>
     }
 }

@@ -1,5 +1,6 @@
 //! The left column: commands and restarts, newest first, and the box to run one.
 
+use crate::page::parts::part::{attr, part};
 use leptos::prelude::*;
 
 use super::here::use_here;
@@ -52,14 +53,14 @@ pub fn Commands() -> impl IntoView {
         Memo::new(move |_| session.with(|session| session.as_ref().map_or(0, |session| session.view.commands_total)));
     view! {
         <section class="commands" aria-label="Commands">
-            <h2>"Commands"<span class="count figures">{move || words::thousands(total.get().max(wanted.with(|all| all.iter().filter(|entry| matches!(entry, Entry::Command(_))).count() as u64)))}</span></h2>
+            <h2>"Commands"<span class="count figures">{part(move || words::thousands(total.get().max(wanted.with(|all| all.iter().filter(|entry| matches!(entry, Entry::Command(_))).count() as u64))))}</span></h2>
             <div class="scroll" on:pointerenter=move |event| if event.pointer_type() == "mouse" { held.set(true) } on:pointerleave=move |_| held.set(false)>
                 <p class="waiting" role="status">
-                    {move || (waiting.get() > 0).then(|| view! {
+                    {part(move || (waiting.get() > 0).then(|| view! {
                         <button type="button" class="link small" on:click=move |_| held.set(false)>
-                            {move || words::count(waiting.get() as u64, "new one above", "new ones above")}
+                            {part(move || words::count(waiting.get() as u64, "new one above", "new ones above"))}
                         </button>
-                    })}
+                    }))}
                 </p>
                 <ul>
                     <For each=move || shown.get() key=Clone::clone let:entry>
@@ -70,8 +71,8 @@ pub fn Commands() -> impl IntoView {
                     </For>
                 </ul>
                 <Show when=move || older.get().is_some()>
-                    <button type="button" class="older" disabled=move || busy.get() on:click=load_older>
-                        {move || if busy.get() { "Loading…" } else { "Older commands" }}
+                    <button type="button" class="older" disabled=attr(move || busy.get()) on:click=load_older>
+                        {part(move || if busy.get() { "Loading…" } else { "Older commands" })}
                     </button>
                 </Show>
             </div>

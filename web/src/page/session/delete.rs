@@ -1,15 +1,15 @@
 //! Deleting a session: the dialog names what goes and what stays.
 
+use crate::page::parts::part::{attr, part};
 use leptos::prelude::*;
 use leptos::task::spawn_local;
-use leptos_router::NavigateOptions;
-use leptos_router::hooks::use_navigate;
 
 use super::here::use_here;
 use super::shown_name;
 use crate::page::api;
 use crate::page::parts::modal::Modal;
 use crate::page::parts::toasts::use_toasts;
+use crate::page::route::{Go, use_route};
 use crate::page::store::use_store;
 use crate::state::{visible, words};
 
@@ -31,7 +31,7 @@ fn Question(open: RwSignal<bool>) -> impl IntoView {
     let session = here.session();
     let busy = RwSignal::new(false);
     let problem = RwSignal::new(None::<String>);
-    let navigate = StoredValue::new_local(use_navigate());
+    let route = use_route();
     let name = session.with_untracked(|session| session.as_ref().map(shown_name).unwrap_or_default());
     let running = move || {
         let named = store
@@ -63,7 +63,7 @@ fn Question(open: RwSignal<bool>) -> impl IntoView {
                 Ok(()) => {
                     toasts.say(format!("{name} was deleted."));
                     store.change(|world| world.forget(&id));
-                    navigate.try_with_value(|navigate| navigate("/", NavigateOptions::default()));
+                    route.go("/", Go::There);
                 }
                 Err(failure) => {
                     problem.try_set(Some(failure.detail));
@@ -78,18 +78,18 @@ fn Question(open: RwSignal<bool>) -> impl IntoView {
             <div>
                 <dt>"Gone at once"</dt>
                 <dd>"the sandbox and every file in it, its workspace included"</dd>
-                {move || running().map(|text| view! { <dd>{text}</dd> })}
+                {part(move || running().map(|text| view! { <dd>{text}</dd> }))}
             </div>
             <div>
                 <dt>"Kept for a while"</dt>
-                <dd>{move || format!("the record of {} with their output", words::count(total(), "command", "commands"))}</dd>
+                <dd>{part(move || format!("the record of {} with their output", words::count(total(), "command", "commands")))}</dd>
             </div>
         </dl>
-        <p class="problem" role="alert">{move || problem.get()}</p>
+        <p class="problem" role="alert">{part(move || problem.get())}</p>
         <div class="actions">
             <button type="button" on:click=move |_| open.set(false)>"Cancel"</button>
-            <button type="button" class="danger full" disabled=move || busy.get() on:click=delete data-testid="delete-confirm">
-                {move || if busy.get() { "Deleting…" } else { "Delete" }}
+            <button type="button" class="danger full" disabled=attr(move || busy.get()) on:click=delete data-testid="delete-confirm">
+                {part(move || if busy.get() { "Deleting…" } else { "Delete" })}
             </button>
         </div>
     }

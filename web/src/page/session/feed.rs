@@ -1,6 +1,6 @@
 //! Brings a stream into a terminal: the bytes go straight there, never through a signal.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -42,6 +42,7 @@ pub struct Feed {
     written: RefCell<VecDeque<u64>>,
     acknowledge: RefCell<Option<Timeout>>,
     showing: RefCell<Option<Timeout>>,
+    at_the_top: Cell<bool>,
     shown: RwSignal<Shown>,
 }
 
@@ -63,6 +64,7 @@ impl Feed {
             written: RefCell::default(),
             acknowledge: RefCell::default(),
             showing: RefCell::default(),
+            at_the_top: Cell::new(false),
             shown,
         })
     }
@@ -101,6 +103,21 @@ impl Feed {
         self.with_terminal(|terminal| terminal.set_dark(dark));
     }
 
+    /// A link named a place: stays there instead of following the newest line.
+    pub fn stay_at_the_top(&self) {
+        self.at_the_top.set(true);
+    }
+
+    /// Writes that the terminal has not parsed yet.
+    pub fn backlog(&self) -> usize {
+        self.written.borrow().len()
+    }
+
+    /// Is it shown still?
+    pub fn is_open(&self) -> bool {
+        self.terminal.borrow().is_some()
+    }
+
     /// To the newest line.
     pub fn to_live(&self) {
         self.with_terminal(Terminal::to_live);
@@ -109,6 +126,9 @@ impl Feed {
     /// The terminal parsed the oldest write.
     pub fn parsed(self: &Rc<Self>) {
         let Some(offset) = self.written.borrow_mut().pop_front() else { return };
+        if self.at_the_top.get() {
+            self.with_terminal(|terminal| self.at_the_top.set(!terminal.to_start()));
+        }
         let due = self.stream.borrow_mut().parsed(offset);
         if let Some(offset) = due {
             self.tell(offset);

@@ -1,5 +1,6 @@
 //! The head of a session: its name, whose it is, who is in control; the way to delete it.
 
+use crate::page::parts::part::{attr, part};
 use leptos::prelude::*;
 
 use glassbox_shared::actor::Actor;
@@ -50,7 +51,7 @@ pub fn Header() -> impl IntoView {
     let side = move |pane: Pane, icon: Name, text: &'static str, title: &'static str| {
         let shown = move || here.facts.get() && here.side.get() == pane;
         view! {
-            <button type="button" class="quiet facts-toggle" aria-pressed=move || shown().to_string() on:click=move |_| here.go_to(pane) title=title>
+            <button type="button" class="quiet facts-toggle" aria-pressed=attr(move || shown().to_string()) on:click=move |_| here.go_to(pane) title=title>
                 <Icon name=icon /><span>{text}</span>
             </button>
         }
@@ -58,13 +59,13 @@ pub fn Header() -> impl IntoView {
     view! {
         <header class="session-head">
             <a href="/" class="button quiet icon-only back" aria-label="All sessions" title="All sessions"><Icon name=Name::Back /></a>
-            <h1 data-testid="session-name">{read(shown_name)}</h1>
-            {move || look.get().map(|look| view! { <State look /> })}
+            <h1 data-testid="session-name">{part(read(shown_name))}</h1>
+            {part(move || look.get().map(|look| view! { <State look /> }))}
             <p class="facts muted">
                 <span title="Made by">{read(|session| plain(session.view.created_by.name()))}</span>
-                <span title="Profile">{read(|session| session.view.profile.as_str().to_owned())}</span>
+                <span title="Profile">{part(read(|session| session.view.profile.as_str().to_owned()))}</span>
             </p>
-            <span class="badge" class:human=human title=since data-testid="control">{read(control)}</span>
+            <span class="badge" class:human=human title=since data-testid="control">{part(read(control))}</span>
             <div class="acts">
                 {side(Pane::Files, Name::Folder, "Files", "The files of the sandbox (f)")}
                 {side(Pane::Info, Name::Info, "Info", "Facts about the session (i)")}

@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 
 use leptos::prelude::*;
-use leptos_router::NavigateOptions;
-use leptos_router::hooks::{use_navigate, use_query_map};
 
 use glassbox_shared::id::{CommandId, SessionId};
 
 use crate::page::interop::browser;
+use crate::page::route::{Go, use_route};
 use crate::page::shortcuts::use_wishes;
 use crate::page::store::use_store;
 use crate::state::book::Book;
@@ -64,10 +63,10 @@ impl Here {
     /// For the session with this id; the caller gives it as context.
     pub fn new(id: SessionId) -> Self {
         let store = use_store();
-        let query = use_query_map();
+        let route = use_route();
         let key = id.clone();
         let session = Memo::new(move |_| store.with_session(&key, Clone::clone));
-        let choice = Memo::new(move |_| query.with(|query| Choice::from_address(query.get_str("command"))));
+        let choice = Memo::new(move |_| Choice::from_address(route.query("command").as_deref()));
         let key = id.clone();
         let shown = Memo::new(move |_| {
             store
@@ -113,10 +112,9 @@ impl Here {
 
     /// Goes back to following the newest command.
     pub fn to_newest(self) -> impl Fn() + Clone + 'static {
-        let navigate = use_navigate();
+        let route = use_route();
         move || {
-            let options = NavigateOptions { replace: true, scroll: false, ..Default::default() };
-            navigate(&format!("/sessions/{}", self.id()), options);
+            route.go(&format!("/sessions/{}", self.id()), Go::Instead);
             self.pane.set(Pane::Output);
         }
     }

@@ -1,5 +1,6 @@
 //! The right column: limits, times, restarts, what the maker noted.
 
+use crate::page::parts::part::part;
 use leptos::prelude::*;
 
 use glassbox_shared::text::plain;
@@ -19,7 +20,7 @@ pub fn Info() -> impl IntoView {
     let here = use_here();
     let (clock, session) = (use_clock(), here.session());
     let fact = move |name: &'static str, what: fn(&Session) -> String| {
-        view! { <div><dt>{name}</dt><dd>{move || session.with(|session| session.as_ref().map(what).unwrap_or_default())}</dd></div> }
+        view! { <div><dt>{name}</dt><dd>{part(move || session.with(|session| session.as_ref().map(what).unwrap_or_default()))}</dd></div> }
     };
     let at = move |what: fn(&Session) -> f64| {
         Signal::derive(move || session.with(|session| session.as_ref().map_or(0.0, what)))
@@ -50,7 +51,7 @@ pub fn Info() -> impl IntoView {
                     {fact("Made by", |session| plain(session.view.created_by.name()))}
                     <div><dt>"Made"</dt><dd><Ago at=at(|session| session.view.created_at) /></dd></div>
                     <div><dt>"Last used"</dt><dd><Ago at=at(|session| session.view.last_accessed_at) /></dd></div>
-                    <div><dt>"Ends"</dt><dd class="figures" title=ends_exactly>{ends}</dd></div>
+                    <div><dt>"Ends"</dt><dd class="figures" title=ends_exactly>{part(ends)}</dd></div>
                     <div><dt>"Id"</dt><dd class="mono id"><span>{here.id().to_string()}</span><Copy text=here.id().to_string() what="the id" /></dd></div>
                 </dl>
                 <h3>"Limits"</h3>
@@ -69,7 +70,7 @@ pub fn Info() -> impl IntoView {
                 <Show when=move || !metadata.with(std::collections::BTreeMap::is_empty)>
                     <h3>"Metadata"</h3>
                     <dl class="facts">
-                        {move || metadata.get().into_iter().map(|(key, value)| view! { <div><dt>{plain(&key)}</dt><dd>{plain(&value)}</dd></div> }).collect_view()}
+                        {part(move || metadata.get().into_iter().map(|(key, value)| view! { <div><dt>{plain(&key)}</dt><dd>{plain(&value)}</dd></div> }).collect_view())}
                     </dl>
                 </Show>
                 <h3>"Restarts of the sandbox"</h3>

@@ -1,5 +1,6 @@
 //! Kill: a button, a question in its place, the progress, and what really happened.
 
+use crate::page::parts::part::{effect, part};
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
@@ -55,7 +56,7 @@ pub fn Kill(command: Memo<Option<CommandView>>, id: CommandId) -> impl IntoView 
     });
     let confirm = NodeRef::<leptos::html::Button>::new();
     let asking = Memo::new(move |_| step.get() == KillStep::Asking && runs.get());
-    Effect::new(move |_| {
+    effect(move || {
         if let (true, Some(button)) = (asking.get(), confirm.get()) {
             let _ = button.focus();
         }
@@ -63,17 +64,17 @@ pub fn Kill(command: Memo<Option<CommandView>>, id: CommandId) -> impl IntoView 
     let question = format!("Kill? {}, then {} after {}", short(15), short(9), words::duration(GRACE_SECONDS));
     view! {
         <div class="kill" role="group" aria-label="Kill" on:keydown=move |event| if event.key() == "Escape" { step.update(KillStep::cancel); }>
-            <span class="result" class:bad=bad role="status" data-testid="kill-result">{move || done.get().filter(|_| !matches!(step.get(), KillStep::Ending { .. }))}</span>
-            {move || match step.get() {
+            <span class="result" class:bad=bad role="status" data-testid="kill-result">{part(move || done.get().filter(|_| !matches!(step.get(), KillStep::Ending { .. })))}</span>
+            {part(move || match step.get() {
                 KillStep::Refused { message } => Some(view! { <span class="result bad" role="alert">{message}</span> }.into_any()),
                 KillStep::Ending { since } => Some(view! {
                     <span class="ending figures" role="status" data-testid="kill-progress">
-                        "ending… "{move || words::duration(clock.now().max(since) - since)}
+                        "ending… "{part(move || words::duration(clock.now().max(since) - since))}
                     </span>
                 }.into_any()),
                 _ => None,
-            }}
-            {move || match (runs.get() && may.get(), step.get()) {
+            })}
+            {part(move || match (runs.get() && may.get(), step.get()) {
                 (true, KillStep::Ready | KillStep::Refused { .. }) => Some(view! {
                     <button type="button" class="danger" on:click=move |_| step.update(KillStep::ask) title="Kill the command (Shift X)" data-testid="kill">"Kill"</button>
                 }.into_any()),
@@ -83,7 +84,7 @@ pub fn Kill(command: Memo<Option<CommandView>>, id: CommandId) -> impl IntoView 
                     <button type="button" on:click=move |_| step.update(KillStep::cancel) data-testid="kill-cancel">"Cancel"</button>
                 }.into_any()),
                 _ => None,
-            }}
+            })}
         </div>
     }
 }

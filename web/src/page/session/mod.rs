@@ -8,12 +8,13 @@ mod here;
 mod info;
 mod kill;
 mod output;
+mod replay;
 mod row;
 mod run_box;
 mod sizes;
 
+use crate::page::parts::part::{attr, part};
 use leptos::prelude::*;
-use leptos_router::hooks::use_params_map;
 
 use glassbox_shared::id::SessionId;
 use glassbox_shared::session::SessionState;
@@ -24,10 +25,11 @@ use super::app::NotFound;
 use super::files::{FilePane, FilePanel, Files, use_files};
 use super::live::use_live;
 use super::parts::icons::{Icon, Name};
+use super::route::use_route;
 use super::store::use_store;
 use super::tab::use_title;
-use crate::state::look;
 use crate::state::session::Session;
+use crate::state::{address, look};
 use commands::Commands;
 use header::Header;
 use here::{Here, Pane, use_here};
@@ -38,8 +40,8 @@ use sizes::Handle;
 /// `/sessions/{id}`
 #[component]
 pub fn SessionPage() -> impl IntoView {
-    let params = use_params_map();
-    let id = Memo::new(move |_| params.with(|params| params.get("id").and_then(|id| id.parse::<SessionId>().ok())));
+    let route = use_route();
+    let id = Memo::new(move |_| address::session(&route.path()).and_then(|id| id.parse::<SessionId>().ok()));
     move || match id.get() {
         Some(id) => view! { <Open id /> }.into_any(),
         None => view! { <NotFound /> }.into_any(),
@@ -68,7 +70,7 @@ fn Open(id: SessionId) -> impl IntoView {
         move || {
             load.set(Load::Yes);
             let (first, second) = (id.clone(), id.clone());
-            live.load(async move { api::session(&first).await }, move |answer| {
+            live.load(async move { api::any_session(&first).await }, move |answer| {
                 let _ = match answer {
                     Ok(view) => {
                         store.change(|world| world.put_session(view));
@@ -155,35 +157,35 @@ fn Desk() -> impl IntoView {
     });
     let tab = move |pane: Pane, icon: Name, text: &'static str| {
         view! {
-            <button type="button" aria-pressed=move || (here.pane.get() == pane).to_string() class:chosen=move || here.pane.get() == pane
+            <button type="button" aria-pressed=attr(move || (here.pane.get() == pane).to_string()) class:chosen=attr(move || here.pane.get() == pane)
                 on:click=move |_| here.pane.set(pane)>
                 <Icon name=icon /><span>{text}</span>
             </button>
         }
     };
     view! {
-        <main id="main" class="session" data-pane=move || here.pane.get().word() class:without-facts=move || !here.facts.get()>
+        <main id="main" class="session" data-pane=attr(move || here.pane.get().word()) class:without-facts=attr(move || !here.facts.get())>
             <Header />
             <div class="banner" role="status">
-                {move || ended.get().map(|why| view! {
+                {part(move || ended.get().map(|why| view! {
                     <p>"This session has ended ("{why}"). Its sandbox and files are gone; what you see is the record of it."</p>
-                })}
-                {move || restarting.get().then(|| view! { <p>"The sandbox died; a new one is being made on the same workspace."</p> })}
+                }))}
+                {part(move || restarting.get().then(|| view! { <p>"The sandbox died; a new one is being made on the same workspace."</p> }))}
             </div>
             <div class="desk">
                 <Commands />
                 <Handle variable="--commands" label="Width of the commands" grows=1.0 first=288.0 least=200.0 most=560.0 />
-                {move || match files.file.get() {
+                {part(move || match files.file.get() {
                     Some(path) => view! { <section class="output-pane" aria-label="File"><FilePane path /></section> }.into_any(),
                     None => view! { <OutputPane /> }.into_any(),
-                }}
+                })}
                 <Handle variable="--facts" label="Width of files and facts" grows=-1.0 first=336.0 least=240.0 most=720.0 />
                 <Side />
             </div>
             <nav class="bottom-bar" aria-label="Parts of the session">
                 {tab(Pane::Commands, Name::List, "Commands")}
                 {tab(Pane::Output, Name::Terminal, "Output")}
-                {move || (!ended.with(Option::is_some)).then(|| tab(Pane::Files, Name::Folder, "Files"))}
+                {part(move || (!ended.with(Option::is_some)).then(|| tab(Pane::Files, Name::Folder, "Files")))}
                 {tab(Pane::Info, Name::Info, "Info")}
             </nav>
         </main>
@@ -210,8 +212,8 @@ fn Side() -> impl IntoView {
     });
     let lives = Memo::new(move |_| profile.get().is_some());
     view! {
-        <aside class="side" data-side=move || if lives.get() { here.side.get().word() } else { Pane::Info.word() } aria-label="Files and facts">
-            {move || (lives.get() && begun.get()).then(|| view! { <FilePanel /> })}
+        <aside class="side" data-side=attr(move || if lives.get() { here.side.get().word() } else { Pane::Info.word() }) aria-label="Files and facts">
+            {part(move || (lives.get() && begun.get()).then(|| view! { <FilePanel /> }))}
             <Info />
         </aside>
     }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use crate::page::parts::part::{attr, part};
 use leptos::html::Div;
 use leptos::prelude::*;
 
@@ -13,19 +14,25 @@ use glassbox_shared::text::plain;
 use super::feed::{Feed, FeedWatcher, Shown};
 use super::here::use_here;
 use super::kill::Kill;
+use super::replay;
 use crate::page::api;
 use crate::page::clock::use_clock;
+use crate::page::interop::browser;
 use crate::page::interop::terminal::{Hear, Terminal};
 use crate::page::live::{Watcher, use_live};
 use crate::page::parts::copy::Copy;
 use crate::page::parts::icons::{Icon, Name};
 use crate::page::parts::state::State;
 use crate::page::parts::time::Ago;
+use crate::page::route::use_route;
 use crate::page::store::use_store;
 use crate::page::theme::use_theme;
-use crate::state::stream::TAIL_BYTES;
+use crate::state::session::Session;
+use crate::state::stream::{Phase, TAIL_BYTES};
 use crate::state::{look, visible, words};
 
+/// Bytes shown before the place that a link names.
+const BEFORE_LINK_BYTES: u64 = 512;
 /// Characters of the newest command in the way back.
 const WAY_BACK_CHARACTERS: usize = 60;
 
@@ -45,15 +52,15 @@ pub fn OutputPane() -> impl IntoView {
     let loaded = Memo::new(move |_| store.with_book(&here.id(), |_| ()).is_some());
     view! {
         <section class="output-pane" aria-label="Output">
-            {move || way_back.get().map(|newest| {
+            {part(move || way_back.get().map(|newest| {
                 let back = back.clone();
                 view! {
                     <button type="button" class="way-back" on:click=move |_| back() title="Follow the newest command (.)" data-testid="way-back">
                         "newest: "<code>{newest}</code><kbd aria-hidden="true">"."</kbd>
                     </button>
                 }
-            })}
-            {move || match (here.shown.get(), loaded.get()) {
+            }))}
+            {part(move || match (here.shown.get(), loaded.get()) {
                 (Some(id), _) => view! { <Output id /> }.into_any(),
                 (None, true) => view! {
                     <div class="none">
@@ -62,7 +69,7 @@ pub fn OutputPane() -> impl IntoView {
                     </div>
                 }.into_any(),
                 (None, false) => view! { <p class="none muted appear-late" aria-busy="true">"Loading the commands…"</p> }.into_any(),
-            }}
+            })}
         </section>
     }
 }
@@ -82,49 +89,56 @@ fn Output(id: CommandId) -> impl IntoView {
             }
         });
     }
-    let from = RwSignal::new(WatchFrom::Tail(TAIL_BYTES));
+    // A link to a place in the output begins a little before it.
+    let at = untrack(|| use_route().query("at")).and_then(|at| at.parse::<u64>().ok());
+    let from = RwSignal::new(match at {
+        Some(at) => WatchFrom::Offset(at.saturating_sub(BEFORE_LINK_BYTES)),
+        None => WatchFrom::Tail(TAIL_BYTES),
+    });
+    let over = here.session().with_untracked(|session| session.as_ref().is_some_and(Session::ended));
     let shown = RwSignal::new(Shown::default());
     let link = RwSignal::new(None::<String>);
     let feed = StoredValue::new_local(None::<Rc<Feed>>);
-    let log = StoredValue::new(api::log_address(&here.id(), &id));
+    let log = StoredValue::new(api::log_address(&here.id(), &id, over));
     let to_live = move |_| feed.with_value(|feed| feed.as_ref().map(|feed| feed.to_live())).unwrap_or_default();
     view! {
         <Head command />
         <div class="notes">
-            {move || shown.with(|shown| (shown.stream.hidden > 0).then(|| words::bytes(shown.stream.hidden))).map(|hidden| view! {
+            {part(move || shown.with(|shown| (shown.stream.hidden > 0).then(|| words::bytes(shown.stream.hidden))).map(|hidden| view! {
                 <p class="note" data-testid="earlier-note">
                     <span>{hidden}" before this not shown"</span>
                     <button type="button" class="link" on:click=move |_| from.set(WatchFrom::Offset(0))>"Load from the start"</button>
                 </p>
-            })}
-            {move || shown.with(|shown| (shown.stream.missing > 0).then(|| words::bytes(shown.stream.missing))).map(|missing| view! {
+            }))}
+            {part(move || shown.with(|shown| (shown.stream.missing > 0).then(|| words::bytes(shown.stream.missing))).map(|missing| view! {
                 <p class="note" data-testid="gap-note">
                     <span>{missing}" left out where the output says so"</span>
                     <a href=log.get_value() download="">"Download the log"</a>
                 </p>
-            })}
-            {move || shown.with(|shown| shown.problem.clone()).map(|problem| view! { <p class="note bad" role="alert">{problem}</p> })}
-            {move || command.with(|command| command.as_ref().and_then(look::explanation)).map(|text| view! { <p class="note">{text}</p> })}
-            {move || link.get().map(|target| view! {
+            }))}
+            {part(move || shown.with(|shown| shown.problem.clone()).map(|problem| view! { <p class="note bad" role="alert">{problem}</p> }))}
+            {part(move || command.with(|command| command.as_ref().and_then(look::explanation)).map(|text| view! { <p class="note">{text}</p> }))}
+            {part(move || link.get().map(|target| view! {
                 <p class="note" data-testid="link-note">
                     <span>"This link leads to "</span>
                     <a href=target.clone() target="_blank" rel="noopener noreferrer">{visible::visible_line(&target)}</a>
                     <button type="button" class="quiet icon-only" aria-label="Close this note" on:click=move |_| link.set(None)><Icon name=Name::Close /></button>
                 </p>
-            })}
+            }))}
         </div>
         <div class="screen">
-            {move || { let from = from.get(); view! { <Screen id=key.get_value() from shown link feed /> } }}
-            {move || shown.with(|shown| shown.scroll.away.then_some(shown.scroll.new_lines)).map(|new| view! {
+            {part(move || { let from = from.get(); view! { <Screen id=key.get_value() from shown link feed /> } })}
+            {part(move || shown.with(|shown| shown.scroll.away.then_some(shown.scroll.new_lines)).map(|new| view! {
                 <button type="button" class="jump" on:click=to_live data-testid="jump-to-live">
                     <Icon name=Name::Down />
                     {if new == 0 { "jump to live".to_owned() } else { format!("{}, jump to live", words::count(new, "new line", "new lines")) }}
                 </button>
-            })}
+            }))}
         </div>
         <footer class="status">
             <Status command shown />
             <div class="acts">
+                <Copy text=format!("{}/sessions/{}/commands/{id}", browser::origin(), here.id()) what="a link to this command" />
                 <Kill command id=id.clone() />
                 <a class="button quiet icon-only" href=log.get_value() download="" title="Download the whole log" aria-label="Download the whole log" data-testid="download-log">
                     <Icon name=Name::Download />
@@ -174,6 +188,13 @@ fn Screen(
             leave: Box::new(leave_terminal),
         };
         feed.attach(Terminal::open(&element, dark, hear));
+        if matches!(from, WatchFrom::Offset(offset) if offset > 0) {
+            feed.stay_at_the_top();
+        }
+        if here.session().with_untracked(|session| session.as_ref().is_some_and(Session::ended)) {
+            replay::start(here.id(), id.clone(), from, &feed);
+            return true;
+        }
         let watcher: Rc<dyn Watcher> = Rc::new(FeedWatcher(Rc::clone(&feed)));
         let watch = live.watch(here.id(), id.clone(), &watcher);
         feed.watched(watch, watcher);
@@ -250,16 +271,16 @@ fn Head(command: Memo<Option<CommandView>>) -> impl IntoView {
     view! {
         <header class="command-head">
             <div class="what">
-                <pre class="text" class:whole=move || whole.get() data-testid="command-text">{text}</pre>
+                <pre class="text" class:whole=attr(move || whole.get()) data-testid="command-text">{text}</pre>
                 <Show when=move || long.get()>
-                    <button type="button" class="link small" aria-expanded=move || whole.get().to_string() on:click=move |_| whole.update(|whole| *whole = !*whole)>
-                        {move || if whole.get() { "Less" } else { "Whole command" }}
+                    <button type="button" class="link small" aria-expanded=attr(move || whole.get().to_string()) on:click=move |_| whole.update(|whole| *whole = !*whole)>
+                        {part(move || if whole.get() { "Less" } else { "Whole command" })}
                     </button>
                 </Show>
-                <p class="facts small muted">{facts}" · started "<Ago at=started /></p>
+                <p class="facts small muted">{part(facts)}" · started "<Ago at=started /></p>
             </div>
             <div class="how">
-                {move || look.get().map(|look| view! { <State look /> })}
+                {part(move || look.get().map(|look| view! { <State look /> }))}
                 <span class="figures ran" title="How long it ran">{ran}</span>
                 <Copy text=Signal::derive(move || command.with(|command| command.as_ref().map(|command| command.command.clone()).unwrap_or_default())) what="the command" />
             </div>
@@ -283,14 +304,16 @@ fn Status(command: Memo<Option<CommandView>>, #[prop(into)] shown: Signal<Shown>
                 return (silence >= look::IDLE_WORTH_SAYING_SECONDS)
                     .then(|| format!("no output for {}", words::duration(silence)));
             }
-            (!command.output_closed).then(|| "it ended; something it started keeps the output open".to_owned())
+            // The stream tells of the output's end a moment before the command's view does.
+            let closed = command.output_closed || shown.with(|shown| matches!(shown.stream.phase, Phase::Ended { .. }));
+            (!closed).then(|| "it ended; something it started keeps the output open".to_owned())
         })
     });
     view! {
         <p class="words" data-testid="status">
-            <span class="first" class:live=move || first.with(|first| first == "live")>{first}</span>
+            <span class="first" class:live=attr(move || first.with(|first| first == "live"))>{first}</span>
             <span class="figures">{bytes}</span>
-            {move || silent.get().map(|text| view! { <span class="figures">{text}</span> })}
+            {part(move || silent.get().map(|text| view! { <span class="figures">{text}</span> }))}
         </p>
     }
 }

@@ -1,5 +1,6 @@
 //! One entry of the time line: a command, or a restart of the sandbox.
 
+use crate::page::parts::part::{attr, part};
 use leptos::prelude::*;
 
 use glassbox_shared::id::CommandId;
@@ -61,12 +62,12 @@ pub fn CommandRow(id: CommandId) -> impl IntoView {
     view! {
         <li>
             <a href=here.address(&id) class="command-row" data-row="" data-testid="command-row"
-                data-command-id=id.to_string() data-state=state aria-current=move || shown.get().then_some("true")
+                data-command-id=id.to_string() data-state=state aria-current=attr(move || shown.get().then_some("true"))
                 on:click=move |_| here.pane.set(Pane::Output)>
-                <code class="text">{text}</code>
+                <code class="text">{part(text)}</code>
                 <span class="under">
-                    {move || look.get().map(|look| view! { <State look /> })}
-                    <span class="by">{by}</span>
+                    {part(move || look.get().map(|look| view! { <State look /> }))}
+                    <span class="by">{part(by)}</span>
                     <span class="figures time" title=exact>{time}</span>
                 </span>
             </a>

@@ -1,5 +1,6 @@
 //! The box that runs a command, or the words that say why it does not.
 
+use crate::page::parts::part::{attr, part};
 use leptos::ev;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
@@ -75,15 +76,15 @@ fn Field() -> impl IntoView {
         <form class="run-box" on:submit=move |event: ev::SubmitEvent| { event.prevent_default(); run(); }>
             <textarea rows=rows placeholder="run…" aria-label="Command to run; Enter runs it, Shift Enter makes a new line"
                 autocomplete="off" autocapitalize="off" spellcheck="false" data-testid="run-input"
-                prop:value=move || text.get() on:input=move |event| text.set(event_target_value(&event))
+                prop:value=attr(move || text.get()) on:input=move |event| text.set(event_target_value(&event))
                 on:keydown=move |event: ev::KeyboardEvent| if event.key() == "Enter" && !event.shift_key() && !event.is_composing() {
                     event.prevent_default();
                     run();
                 }></textarea>
-            <button type="submit" disabled=move || busy.get() || text.with(|text| text.trim().is_empty()) data-testid="run-submit">
-                {move || if busy.get() { "…" } else { "Run" }}
+            <button type="submit" disabled=attr(move || busy.get() || text.with(|text| text.trim().is_empty())) data-testid="run-submit">
+                {part(move || if busy.get() { "…" } else { "Run" })}
             </button>
-            <p class="problem small" role="alert">{move || problem.get()}</p>
+            <p class="problem small" role="alert">{part(move || problem.get())}</p>
         </form>
     }
 }

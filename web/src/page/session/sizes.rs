@@ -1,5 +1,6 @@
 //! Columns that are drawn wider or narrower, by pointer or arrow keys, and remembered.
 
+use crate::page::parts::part::{attr, effect};
 use leptos::ev;
 use leptos::html::Div;
 use leptos::prelude::*;
@@ -28,7 +29,7 @@ pub fn Handle(
     let remembered =
         browser::remembered(variable).and_then(|width| width.parse::<f64>().ok()).filter(|width| width.is_finite());
     let width = RwSignal::new(remembered.unwrap_or(first).clamp(least, most));
-    Effect::new(move |_| browser::set_length(variable, width.get()));
+    effect(move || browser::set_length(variable, width.get()));
     let set = move |pixels: f64| width.set(pixels.clamp(least, most));
     let keep = move || browser::remember(variable, &width.get_untracked().round().to_string());
     let node = NodeRef::<Div>::new();
@@ -63,8 +64,8 @@ pub fn Handle(
         keep();
     };
     view! {
-        <div class="handle" class:dragging=move || drag.get().is_some() node_ref=node role="separator" tabindex="0" aria-orientation="vertical" aria-label=label
-            aria-valuemin=least.to_string() aria-valuemax=most.to_string() aria-valuenow=move || width.get().round().to_string()
+        <div class="handle" class:dragging=attr(move || drag.get().is_some()) node_ref=node role="separator" tabindex="0" aria-orientation="vertical" aria-label=label
+            aria-valuemin=least.to_string() aria-valuemax=most.to_string() aria-valuenow=attr(move || width.get().round().to_string())
             on:pointerdown=down on:pointermove=moved on:pointerup=up on:pointercancel=up on:keydown=key
             on:dblclick=move |_| { set(first); keep(); }></div>
     }

@@ -4,13 +4,17 @@ mod empty;
 mod new_session;
 mod row;
 
+use crate::page::parts::part::{attr, effect, part};
 use leptos::html::Input;
 use leptos::prelude::*;
-use leptos_router::hooks::{use_navigate, use_query_map};
 
+use super::api;
 use super::app::use_account;
 use super::clock::use_clock;
+use super::live::use_live;
 use super::parts::icons::{Icon, Name};
+use super::parts::toasts::use_toasts;
+use super::route::{Go, use_route};
 use super::shortcuts::use_wishes;
 use super::store::{Loading, use_store};
 use crate::state::keys::Wish;
@@ -24,6 +28,7 @@ use row::Row;
 #[component]
 pub fn SessionsPage() -> impl IntoView {
     let (store, clock, account) = (use_store(), use_clock(), use_account());
+    let (live, toasts) = (use_live(), use_toasts());
     let group = RwSignal::new(None::<Group>);
     let typed = RwSignal::new(String::new());
     let held = RwSignal::new(false);
@@ -49,12 +54,27 @@ pub fn SessionsPage() -> impl IntoView {
     let total = Memo::new(move |_| counts.get().iter().sum::<usize>());
 
     let creating = RwSignal::new(false);
-    let query = use_query_map();
-    let navigate = use_navigate();
-    Effect::new(move |_| {
-        if query.with(|query| query.get("new").is_some()) {
+    let route = use_route();
+    effect(move || {
+        let asks = |name: &str| route.query(name).is_some();
+        if asks("ended") {
+            group.set(Some(Group::Ended));
+        }
+        if asks("new") {
             creating.set(true);
-            navigate("/", leptos_router::NavigateOptions { replace: true, ..Default::default() });
+            route.go("/", Go::Instead);
+        }
+    });
+    // Those that are over are asked for when someone wants to see them.
+    let ended = Memo::new(move |_| store.list(clock.now(), Some(Group::Ended), "").len());
+    effect(move || {
+        if group.get() == Some(Group::Ended) {
+            live.load(api::ended(), move |answer| match answer {
+                Ok(list) => {
+                    store.change(|world| list.sessions.into_iter().flat_map(|view| world.put_session(view)).collect());
+                }
+                Err(failure) => toasts.say(failure.detail),
+            });
         }
     });
     let may = move || account.me().is_some_and(|me| may_act(me.role));
@@ -67,8 +87,8 @@ pub fn SessionsPage() -> impl IntoView {
 
     let chip = move |which: Option<Group>, name: &'static str, count: Signal<usize>| {
         view! {
-            <button type="button" class="chip" aria-pressed=move || (group.get() == which).to_string() class:chosen=move || group.get() == which
-                class:needs=move || { which == Some(Group::NeedsYou) && count.get() > 0 } on:click=move |_| group.set(which)>
+            <button type="button" class="chip" aria-pressed=attr(move || (group.get() == which).to_string()) class:chosen=attr(move || group.get() == which)
+                class:needs=attr(move || { which == Some(Group::NeedsYou) && count.get() > 0 }) on:click=move |_| group.set(which)>
                 {name}<span class="count figures">{count}</span>
             </button>
         }
@@ -85,12 +105,13 @@ pub fn SessionsPage() -> impl IntoView {
                 <div class="chips" role="group" aria-label="Show">
                     {chip(None, "All", total.into())}
                     {chips.collect_view()}
+                    {chip(Some(Group::Ended), Group::Ended.name(), ended.into())}
                 </div>
                 <label class="filter">
                     <span class="sr-only">"Filter sessions by name, agent or command"</span>
                     <Icon name=Name::Search />
                     <input node_ref=filter type="search" placeholder="Filter" autocomplete="off" spellcheck="false" data-testid="filter"
-                        prop:value=move || typed.get() on:input=move |event| typed.set(event_target_value(&event))
+                        prop:value=attr(move || typed.get()) on:input=move |event| typed.set(event_target_value(&event))
                         on:keydown=move |event| if event.key() == "Escape" {
                             typed.set(String::new());
                             if let Some(input) = filter.get_untracked() { let _ = input.blur(); }
@@ -103,7 +124,7 @@ pub fn SessionsPage() -> impl IntoView {
                     </button>
                 </Show>
             </div>
-            {move || match (loading(), total.get(), rows.with(Vec::is_empty)) {
+            {part(move || match (loading(), total.get(), rows.with(Vec::is_empty)) {
                 (Loading::Done, 0, true) => view! { <Empty creating may=Signal::derive(may) /> }.into_any(),
                 (Loading::Done, _, true) => view! {
                     <div class="none">
@@ -116,13 +137,13 @@ pub fn SessionsPage() -> impl IntoView {
                     <div class="none"><p role="alert">{why}</p><p class="muted">"Trying again by itself."</p></div>
                 }.into_any(),
                 _ => ().into_any(),
-            }}
+            })}
             <ul class="rows" aria-label="Sessions"
                 on:pointerenter=move |_| held.set(true) on:pointerleave=move |_| held.set(false)
                 on:focusin=move |_| held.set(true) on:focusout=move |_| held.set(false)>
                 <For each=move || rows.get() key=Clone::clone let:id><Row id /></For>
             </ul>
-            <p class="held small muted" aria-hidden="true">{move || moved.get().then_some("Order held while you are here")}</p>
+            <p class="held small muted" aria-hidden="true">{part(move || moved.get().then_some("Order held while you are here"))}</p>
             <NewSession open=creating />
         </main>
     }

@@ -1,16 +1,16 @@
 //! The dialog that makes a session.
 
+use crate::page::parts::part::{attr, effect, part};
 use leptos::ev;
 use leptos::html::Input;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
-use leptos_router::NavigateOptions;
-use leptos_router::hooks::use_navigate;
 
 use glassbox_shared::session::{CreateSession, MemorySize, Profile};
 
 use crate::page::api;
 use crate::page::parts::modal::Modal;
+use crate::page::route::{Go, use_route};
 use crate::page::store::use_store;
 
 /// Memory sizes offered; the empty one is the profile's own.
@@ -37,7 +37,7 @@ fn Form(open: RwSignal<bool>) -> impl IntoView {
     let memory = RwSignal::new(String::new());
     let busy = RwSignal::new(false);
     let problem = RwSignal::new(None::<String>);
-    let navigate = StoredValue::new_local(use_navigate());
+    let route = use_route();
 
     let submit = move |event: ev::SubmitEvent| {
         event.prevent_default();
@@ -64,7 +64,7 @@ fn Form(open: RwSignal<bool>) -> impl IntoView {
                     store.change(|world| world.put_session(view));
                     if open.try_get_untracked() == Some(true) {
                         open.set(false);
-                        navigate.try_with_value(|navigate| navigate(&path, NavigateOptions::default()));
+                        route.go(&path, Go::There);
                     }
                 }
                 Err(failure) => {
@@ -77,20 +77,20 @@ fn Form(open: RwSignal<bool>) -> impl IntoView {
     let choice = move |which: Profile, title: &'static str, what: &'static str| {
         view! {
             <label class="choice">
-                <input type="radio" name="profile" value=which.as_str() prop:checked=move || profile.get() == which on:change=move |_| profile.set(which) />
+                <input type="radio" name="profile" value=which.as_str() prop:checked=attr(move || profile.get() == which) on:change=move |_| profile.set(which) />
                 <span><strong>{title}</strong><span class="small muted">{what}</span></span>
             </label>
         }
     };
     let first = NodeRef::<Input>::new();
-    Effect::new(move |_| first.get().map(|input| input.focus()));
+    effect(move || first.get().map(|input| input.focus()));
     view! {
         <form on:submit=submit>
             <h2>"New session"</h2>
             <label>
                 <span>"Name"</span>
                 <input node_ref=first type="text" maxlength="80" placeholder="what it is for" autocomplete="off" data-testid="new-session-name"
-                    prop:value=move || name.get() on:input=move |event| name.set(event_target_value(&event)) />
+                    prop:value=attr(move || name.get()) on:input=move |event| name.set(event_target_value(&event)) />
             </label>
             <fieldset>
                 <legend>"Profile"</legend>
@@ -103,11 +103,11 @@ fn Form(open: RwSignal<bool>) -> impl IntoView {
                     {MEMORY.map(|(value, text)| view! { <option value=value>{text}</option> }).collect_view()}
                 </select>
             </label>
-            <p class="problem" role="alert">{move || problem.get()}</p>
+            <p class="problem" role="alert">{part(move || problem.get())}</p>
             <div class="actions">
                 <button type="button" on:click=move |_| open.set(false)>"Cancel"</button>
-                <button type="submit" class="primary" disabled=move || busy.get() data-testid="new-session-submit">
-                    {move || if busy.get() { "Making it…" } else { "Make session" }}
+                <button type="submit" class="primary" disabled=attr(move || busy.get()) data-testid="new-session-submit">
+                    {part(move || if busy.get() { "Making it…" } else { "Make session" })}
                 </button>
             </div>
         </form>

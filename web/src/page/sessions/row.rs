@@ -1,5 +1,6 @@
 //! One session in the list, two lines: who does what for how long; the last line of output.
 
+use crate::page::parts::part::{attr, part};
 use leptos::prelude::*;
 
 use glassbox_shared::command::CommandState;
@@ -80,14 +81,14 @@ pub fn Row(id: SessionId) -> impl IntoView {
     view! {
         <li class:gone=gone>
             <a href=format!("/sessions/{id}") class="row" data-row="" data-testid="session-row" data-session-id=id.to_string()>
-                {move || look.get().map(|look| view! { <State look /> })}
+                {part(move || look.get().map(|look| view! { <State look /> }))}
                 <strong class="name">{name}</strong>
                 <span class="agent">{agent}</span>
                 <code class="command">{command}</code>
-                <time class="figures" title=move || time.get().map(|(_, at)| browser::exact_time(at))>{move || time.get().map(|(text, _)| text)}</time>
+                <time class="figures" title=attr(move || time.get().map(|(_, at)| browser::exact_time(at)))>{part(move || time.get().map(|(text, _)| text))}</time>
                 <span class="second">
-                    {move || ended.get().map(|look| view! { <State look /> })}
-                    <span class="last" class:mono=last_line_is_output>{read(second)}</span>
+                    {part(move || ended.get().map(|look| view! { <State look /> }))}
+                    <span class="last" class:mono=last_line_is_output>{part(read(second))}</span>
                 </span>
             </a>
         </li>
