@@ -23,7 +23,7 @@ const MAX_TERMS: usize = 16;
 /// Where text and bytes part: from this place of the text on, bytes are found at that place of the piece.
 pub type Jump = (u16, u16);
 
-/// Stands before and behind what was found, in [`Found::text`]; no text has these characters.
+/// Stands before and behind what was found, in the text of what was found; no text has these characters.
 pub const FOUND_BEGINS: char = '\u{1}';
 /// See [`FOUND_BEGINS`].
 pub const FOUND_ENDS: char = '\u{2}';

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`table`] | lists every setting once; all others are made from it |
 //! | [`arguments`] | flags and variables |
-//! | [`file`] | the TOML file |
+//! | [`mod@file`] | the TOML file |
 //! | [`resolve`] | decides whose word counts, and checks the whole |
 //! | [`values`] | reads single values |
 //! | [`show`] | the example file and the page in the docs |
