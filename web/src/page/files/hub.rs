@@ -163,7 +163,10 @@ impl Files {
         })?;
         if let Some(file) = self.loaded.try_get_untracked()? {
             let version = self.changed.try_get_untracked()?;
-            all.push((file.0, version.unwrap_or(file.1)));
+            // One that is gone is not asked for again.
+            if version.as_deref() != Some("") {
+                all.push((file.0, version.unwrap_or(file.1)));
+            }
         }
         Some(all)
     }
