@@ -1,0 +1,243 @@
+// The file browser: what is in the sandbox, shown as it is, changed by hand, and never trusted.
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { house } from './support/house.mjs';
+import { until } from './support/wait.mjs';
+
+const check = house();
+
+/** A session that the agents' side of the tenant made, with an operator's key: Ann may look. */
+const theirs = (server, name) => server.operator().makeSession(name);
+
+/** A session that the person made, so that it is theirs to write in. */
+async function own(glass, name) {
+  const response = await glass.page.request.post(`${glass.base}/v1/sessions`, { data: { name, profile: 'open', memory: '512m' }, headers: { origin: glass.base } });
+  assert.equal(response.status(), 201, await response.text());
+  return (await response.json()).session_id;
+}
+
+/** What a command of theirs wrote, at its end. */
+async function outputOf(glass, session, command) {
+  const commands = `${glass.base}/v1/sessions/${session}/commands`;
+  const started = await glass.page.request.post(commands, { data: { command }, headers: { origin: glass.base } });
+  const { command_id: id } = await started.json();
+  await until(`${command} ended`, async () => !['starting', 'running'].includes((await (await glass.page.request.get(`${commands}/${id}?wait=10`)).json()).state));
+  return (await glass.page.request.get(`${commands}/${id}/log`)).text();
+}
+
+const row = (glass, path) => glass.page.locator(`[data-testid=file-row][data-path="${path}"]`);
+const paths = (glass) => glass.at('file-row').evaluateAll((rows) => rows.map((one) => one.dataset.path));
+
+/** What a link of the page downloads; the browser's own download would leave a file behind. */
+async function download(glass, link) {
+  const href = await link.getAttribute('href');
+  const response = await glass.page.request.get(glass.base + href);
+  assert.equal(response.status(), 200, href);
+  return { response, body: await response.body() };
+}
+
+check('a name is shown as what it is, whatever it tries to be; it is opened, downloaded, renamed and deleted', async ({ person }) => {
+  const ann = await person();
+  const session = await own(ann, 'hostile names');
+  const names = ['a b', 'two\nlines', `quo"te's`, '<img src=x onerror=window.broken=1>', '\u202egnp.exe', 'x'.repeat(255)];
+  const script = names.map((name, at) => `printf 'content ${at}' > "$(printf '%b' ${JSON.stringify([...Buffer.from(name)].map((byte) => `\\0${byte.toString(8).padStart(3, '0')}`).join(''))})"`);
+  await outputOf(ann, session, `mkdir names && cd names && ${script.join(' && ')} && printf 'content 6' > "$(printf 'bad\\377name')"`);
+  await ann.openSession(session);
+  await row(ann, '/root/names').click();
+  await until('all are listed', async () => (await paths(ann)).filter((path) => path.startsWith('/root/names/')).length === 7, { told: async () => (await paths(ann)).join(' ') });
+  const listed = (await paths(ann)).filter((path) => path.startsWith('/root/names/'));
+  assert.ok(listed.includes('/root/names/bad%FFname'), 'a name that is no text keeps its bytes');
+  assert.match(await row(ann, '/root/names/%E2%80%AEgnp.exe').innerText(), /u\{202e\}gnp\.exe/, 'what turns the text around is shown');
+
+  for (const path of listed) {
+    await row(ann, path).click();
+    await until(`${path} is open`, async () => /^content \d$/.test(await ann.at('file-text').textContent()));
+    const { response, body } = await download(ann, ann.at('view-download'));
+    assert.match(body.toString(), /^content \d$/);
+    assert.match(response.headers()['content-disposition'], /^attachment/);
+    await ann.at('view-close').click();
+  }
+
+  // The page asks after the file that it shows, and hears that it is gone.
+  ann.expect(/status of 404/);
+  for (const [at, path] of listed.entries()) {
+    await row(ann, path).click();
+    await ann.at('file-rename').click();
+    await ann.at('file-name').fill(`renamed ${at}`);
+    await ann.at('file-name-submit').click();
+    const renamed = row(ann, `/root/names/renamed%20${at}`);
+    await renamed.waitFor();
+    await renamed.click();
+    await ann.at('file-delete').click();
+    await until('the dialog names it', async () => (await ann.page.locator('dialog[open]').innerText()).includes(`renamed ${at}`));
+    await ann.at('file-delete-confirm').click();
+    await until('it is gone', async () => (await renamed.count()) === 0);
+  }
+  assert.equal((await outputOf(ann, session, 'ls names | wc -l')).trim(), '0');
+  assert.equal(await ann.page.evaluate(() => window.broken), undefined, 'no script ran');
+});
+
+check('what the agent makes appears by itself, marked as new', async ({ server, person }) => {
+  const session = await theirs(server, 'following');
+  const ann = await person();
+  await ann.openSession(session);
+  await row(ann, '/root/.profile').waitFor();
+  await server.operator().outputOf(session, 'echo hello > made.txt');
+  const made = row(ann, '/root/made.txt');
+  await made.waitFor();
+  assert.match(await made.innerText(), /new/);
+  await made.click();
+  await until('it is shown', async () => (await ann.at('file-text').textContent()) === 'hello\n');
+  await until('and is not new any more', async () => !/new/.test(await made.innerText()));
+
+  await server.operator().outputOf(session, 'echo goodbye >> made.txt');
+  await ann.shows('file-changed', /has changed/);
+  assert.equal(await ann.at('file-text').textContent(), 'hello\n', 'nothing moves under the eye');
+  await ann.at('file-reload').click();
+  await ann.shows('file-changes', /\+ goodbye/);
+});
+
+check('an edit is saved; one of a file that changed meanwhile is not, until someone says so', async ({ person }) => {
+  const ann = await person();
+  const session = await own(ann, 'editing');
+  await outputOf(ann, session, 'printf "one\\ntwo\\n" > list.txt');
+  await ann.openSession(session);
+  await row(ann, '/root/list.txt').click();
+  await ann.at('file-edit').click();
+  await ann.at('file-editor').fill('one\nthree\n');
+  await ann.at('file-save').click();
+  await ann.shows('toasts', /list\.txt saved/);
+  assert.equal(await outputOf(ann, session, 'cat list.txt'), 'one\nthree\n');
+
+  await ann.at('file-edit').click();
+  await ann.at('file-editor').fill('mine\n');
+  await outputOf(ann, session, 'echo theirs > list.txt');
+  ann.expect(/status of 412/);
+  await ann.at('file-save').click();
+  await ann.shows('file-conflict', /- theirs.*\+ mine/);
+  assert.equal(await outputOf(ann, session, 'cat list.txt'), 'theirs\n', 'nothing was saved');
+  await ann.at('conflict-overwrite').click();
+  await until('now it is', async () => (await outputOf(ann, session, 'cat list.txt')) === 'mine\n');
+});
+
+check('files are uploaded, small ones at once and large ones in pieces, and come back as they were', async ({ person }) => {
+  const ann = await person();
+  const session = await own(ann, 'uploading');
+  const folder = mkdtempSync(join(tmpdir(), 'glassbox-upload-'));
+  try {
+    const large = Buffer.alloc(20 * 1024 * 1024, Uint8Array.from({ length: 251 }, (_, at) => at));
+    writeFileSync(join(folder, 'small.txt'), 'small\n');
+    writeFileSync(join(folder, 'large.bin'), large);
+    await ann.openSession(session);
+    await ann.at('files').waitFor();
+    await ann.at('upload-field').setInputFiles([join(folder, 'small.txt'), join(folder, 'large.bin')]);
+    await until('both are there', async () => (await ann.at('upload').allInnerTexts()).filter((text) => /uploaded/.test(text)).length === 2, { told: async () => (await ann.at('upload').allInnerTexts()).join(' | ') });
+    await row(ann, '/root/large.bin').click();
+    await ann.shows('hex-note', /21 MB, not a text/);
+    const { body } = await download(ann, ann.at('view-download'));
+    assert.ok(body.equals(large), 'every byte came back');
+
+    ann.expect(/status of 4(09|12)/);
+    writeFileSync(join(folder, 'small.txt'), 'other\n');
+    await ann.at('upload-field').setInputFiles(join(folder, 'small.txt'));
+    await until('it is asked', () => ann.page.getByRole('button', { name: 'Replace it' }).isVisible());
+    assert.equal(await outputOf(ann, session, 'cat small.txt'), readFileSync(join(folder, 'small.txt'), 'utf8').replace('other', 'small'));
+    await ann.page.getByRole('button', { name: 'Replace it' }).click();
+    await until('it is replaced', async () => (await outputOf(ann, session, 'cat small.txt')) === 'other\n');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+check('a binary of 200 MB is a size and numbers, and its tab does not freeze', async ({ server, person }) => {
+  const session = await theirs(server, 'large');
+  await server.operator().outputOf(session, 'head -c 200000000 /dev/urandom > noise.bin');
+  const ann = await person();
+  await ann.openSession(session);
+  await row(ann, '/root/noise.bin').waitFor();
+  await ann.page.evaluate(() => {
+    window.longest = 0;
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) window.longest = Math.max(window.longest, entry.duration);
+    }).observe({ type: 'longtask' });
+  });
+  const before = await ann.page.evaluate(() => performance.now());
+  await row(ann, '/root/noise.bin').click();
+  await ann.shows('hex-note', /200 MB, not a text/);
+  assert.match(await ann.at('file-hex').textContent(), /^00000000 {2}([0-9a-f]{2} {1,2}){16}/);
+  const took = (await ann.page.evaluate(() => performance.now())) - before;
+  const longest = await ann.page.evaluate(() => window.longest);
+  assert.ok(longest < 200, `the longest task took ${longest} ms (of ${took} ms)`);
+  const href = await ann.at('view-download').getAttribute('href');
+  const part = await ann.page.request.get(ann.base + href, { headers: { range: 'bytes=199999990-199999999' } });
+  assert.equal(part.status(), 206);
+  assert.equal((await part.body()).length, 10);
+});
+
+check('65,000 entries scroll without a long task, to the very end', async ({ server, person }) => {
+  const session = await theirs(server, 'many files');
+  await server.operator().outputOf(session, `mkdir many && cd many && python3 -c 'for n in range(65000): open(f"file-{n:05}", "w").close()'`);
+  const ann = await person();
+  await ann.openSession(session);
+  await row(ann, '/root/many').click();
+  await row(ann, '/root/many/file-00000').waitFor();
+  await ann.page.evaluate(() => {
+    window.longest = 0;
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) window.longest = Math.max(window.longest, entry.duration);
+    }).observe({ type: 'longtask' });
+  });
+  await ann.page.locator('.file-rows').evaluate(async (rows) => {
+    const frame = () => new Promise(requestAnimationFrame);
+    for (let step = 0; step <= 60; step += 1) {
+      rows.scrollTop = (rows.scrollHeight * step) / 60;
+      await frame();
+    }
+  });
+  await row(ann, '/root/many/file-64999').waitFor();
+  const longest = await ann.page.evaluate(() => window.longest);
+  assert.ok(longest <= 200, `the longest task took ${longest} ms`);
+});
+
+check('the keyboard does it: move, open, go up, name, delete', async ({ person }) => {
+  const ann = await person();
+  const session = await own(ann, 'keyboard');
+  await outputOf(ann, session, 'mkdir src && echo x > src/a.rs && echo y > b.txt');
+  await ann.openSession(session);
+  await row(ann, '/root/b.txt').waitFor();
+  const { keyboard } = ann.page;
+  await ann.at('file-table').focus();
+  const chosen = async () => ann.page.locator('[data-testid=file-row][aria-selected=true]').getAttribute('data-path');
+  await keyboard.press('Home');
+  await until('the first is chosen', async () => (await chosen()) === '/root/src');
+  await keyboard.press('ArrowRight');
+  await row(ann, '/root/src/a.rs').waitFor();
+  await keyboard.press('ArrowDown');
+  await keyboard.press('Enter');
+  await until('it is open', async () => (await ann.at('file-text').textContent()) === 'x\n');
+  await ann.at('file-table').focus();
+  await keyboard.press('F2');
+  await until('the name has the focus', async () => (await ann.focus()) === 'file-name');
+  await keyboard.press('Control+a');
+  await keyboard.type('c.rs');
+  await keyboard.press('Enter');
+  await row(ann, '/root/src/c.rs').waitFor();
+  await ann.at('file-table').focus();
+  await keyboard.press('Backspace');
+  await row(ann, '/root').waitFor();
+});
+
+check('a viewer reads and changes nothing', async ({ server, person }) => {
+  const session = await theirs(server, 'for viewers');
+  await server.operator().outputOf(session, 'echo x > a.txt');
+  const eve = await person({ role: 'viewer', name: 'Eve' });
+  await eve.openSession(session);
+  await row(eve, '/root/a.txt').click();
+  await until('it is shown', async () => (await eve.at('file-text').textContent()) === 'x\n');
+  for (const id of ['upload-button', 'new-folder', 'file-rename', 'file-delete', 'file-edit']) {
+    assert.equal(await eve.at(id).count(), 0, id);
+  }
+});
