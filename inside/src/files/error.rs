@@ -5,6 +5,9 @@ use glassbox_shared::files::frames::Failure;
 use glassbox_shared::files::path::{PathError, display};
 use rustix::io::Errno;
 
+/// Longest text of a failure, in characters: of a path that is deeper than any that can be asked for, this much is told.
+const MAX_DETAIL: usize = 8_000;
+
 /// A failure on its way to the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
@@ -78,6 +81,7 @@ impl From<PathError> for Error {
 
 impl From<Error> for Failure {
     fn from(Error { code, detail }: Error) -> Self {
+        let detail = if detail.len() > MAX_DETAIL { detail.chars().take(MAX_DETAIL).collect() } else { detail };
         Failure { code, detail }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassbox_shared::error::ErrorCode;
-use glassbox_shared::files::frames::{Answer, TEMPORARY};
+use glassbox_shared::files::frames::{Answer, PAGE_BYTES, TEMPORARY};
 use glassbox_shared::files::path::{decode, display, encode};
 use glassbox_shared::files::{FileType, MAX_PAGE, SortBy, SortOrder};
 use rustix::fs::{AtFlags, FileType as SystemType, RawDir, RawDirEntry, Stat, fstat, statat};
@@ -24,8 +24,6 @@ use super::talk::Talk;
 const MAX_ENTRIES: usize = 500_000;
 /// Folders up to here have a version that changes with each of their files; looking at all costs gVisor 40 ms.
 const LOOKED_INTO: usize = 1_000;
-/// A page ends before it is larger than this as text: frames are bounded, and names can be long.
-const PAGE_BYTES: usize = 1024 * 1024;
 /// What an entry takes beside its path and names.
 const ENTRY_BYTES: usize = 400;
 /// Bytes of entries that the kernel gives at once.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::files::frames::{FromFiles, Progress, WINDOW};
+use glassbox_shared::files::path::MAX_PATH;
 
 use super::error::{Error, Result};
 
@@ -168,7 +169,9 @@ impl Talk {
         self.check()?;
         if self.told_progress.elapsed() >= PROGRESS {
             self.told_progress = Instant::now();
-            self.say(&FromFiles::Progress(Progress { done, bytes, path: path() }));
+            // Trees may be deeper than the longest path that can be asked for; it is only shown.
+            let path = path().chars().take(3 * MAX_PATH).collect();
+            self.say(&FromFiles::Progress(Progress { done, bytes, path }));
         }
         Ok(())
     }

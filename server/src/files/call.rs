@@ -15,6 +15,9 @@ use crate::error::DomainError;
 /// A service that says nothing for this long does not answer. Copies and deletions tell of their progress four times a
 /// second; to sort the largest folder that can be listed takes gVisor 15 s.
 const ANSWER: Duration = Duration::from_secs(60);
+/// What is neither copy nor deletion comes to its end within this once nothing more is sent, whatever it says meanwhile:
+/// twice what silence may take.
+const END: Duration = Duration::from_secs(120);
 
 /// An operation. Dropping it cancels it.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub struct Call {
     operation: Option<Operation>,
     upload: Option<String>,
     begins_upload: bool,
+    /// A copy or deletion: it tells of its progress, and takes as long as it takes.
+    job: bool,
     replies: mpsc::Receiver<FromFiles>,
     /// Frames of content that may be sent.
     room: u32,
@@ -60,8 +65,9 @@ impl Call {
             _ => None,
         };
         let begins_upload = matches!(operation, Operation::StartUpload { .. });
+        let job = matches!(operation, Operation::Copy { .. } | Operation::Delete { .. });
         let operation = Some(operation);
-        Self { link, number, operation, upload, begins_upload, replies, room: WINDOW, over: false, _turn: turn }
+        Self { link, number, operation, upload, begins_upload, job, replies, room: WINDOW, over: false, _turn: turn }
     }
 
     async fn told(&mut self) -> Result<(), DomainError> {
@@ -77,12 +83,16 @@ impl Call {
         loop {
             let said = match self.hear().await? {
                 // Word of what was taken; a failure was turned into an error before.
-                FromFiles::Taken(_) | FromFiles::Failed(_) => continue,
+                said @ (FromFiles::Taken(_) | FromFiles::Failed(_)) => {
+                    self.heed(said)?;
+                    continue;
+                }
                 FromFiles::Head(head) => Said::Head(self.sense(hostile::head(head))?),
                 FromFiles::Data(bytes) => {
                     self.link.say(self.number, &ToFiles::Taken(1)).await?;
                     Said::Data(Bytes::from(bytes))
                 }
+                FromFiles::Progress(_) if !self.job => return Err(self.nonsense()),
                 FromFiles::Progress(progress) => Said::Progress(self.sense(hostile::progress(progress))?),
                 FromFiles::Done(answer) => Said::Done(Box::new(self.sense(hostile::answer(*answer))?)),
             };
@@ -92,6 +102,19 @@ impl Call {
 
     /// Waits for its end. Content that comes is nonsense.
     pub async fn answer(&mut self) -> Result<Answer, DomainError> {
+        if self.job {
+            return self.rest().await;
+        }
+        match timeout(END, self.rest()).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.link.give_up("it does not come to an end");
+                Err(self.link.failure())
+            }
+        }
+    }
+
+    async fn rest(&mut self) -> Result<Answer, DomainError> {
         loop {
             match self.next().await? {
                 Said::Done(answer) => return Ok(*answer),
@@ -115,6 +138,9 @@ impl Call {
             }
             let piece = bytes.split_to(bytes.len().min(MAX_DATA));
             self.room -= 1;
+            if let Some(id) = &self.upload {
+                self.link.upload_used(id);
+            }
             self.link.say(self.number, &ToFiles::Data(piece.to_vec())).await?;
         }
         Ok(())
@@ -129,8 +155,8 @@ impl Call {
     /// What may be said while content is sent.
     fn heed(&mut self, said: FromFiles) -> Result<(), DomainError> {
         match said {
-            FromFiles::Taken(frames) => {
-                self.room = self.room.saturating_add(frames).min(WINDOW);
+            FromFiles::Taken(frames) if (1..=WINDOW - self.room).contains(&frames) => {
+                self.room += frames;
                 Ok(())
             }
             FromFiles::Failed(failure) => Err(self.failed(failure)),

@@ -29,6 +29,9 @@ const OUTGOING: usize = 16;
 /// Frames of one operation that wait for whoever asked: content, and words that content was taken, within their windows;
 /// head, last word, and some words on progress.
 const INCOMING: usize = 2 * WINDOW as usize + 8;
+/// Room in that queue that words on progress leave free, so that there is always room for the last word however slowly
+/// somebody listens.
+const KEPT_FREE: usize = WINDOW as usize + 2;
 /// A service that takes nothing for this long is as good as gone.
 const WRITE_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -51,13 +54,22 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     next: u32,
-    calls: HashMap<u32, mpsc::Sender<FromFiles>>,
+    calls: HashMap<u32, Waiting>,
     /// Operations that nobody waits for any more.
     to_cancel: Vec<u32>,
     uploads: HashMap<String, Instant>,
     used: Instant,
     /// Why it takes no more operations.
     ended: Option<String>,
+}
+
+/// Who waits for an operation.
+#[derive(Debug)]
+struct Waiting {
+    /// `None`: the last word was said.
+    sender: Option<mpsc::Sender<FromFiles>>,
+    /// What comes before content was said, which is said once.
+    headed: bool,
 }
 
 impl Link {
@@ -135,7 +147,7 @@ impl Link {
         }
         let number = state.next;
         state.next = state.next.wrapping_add(1).max(1);
-        state.calls.insert(number, sender);
+        state.calls.insert(number, Waiting { sender: Some(sender), headed: false });
         state.used = Instant::now();
         match &operation {
             // Our own ids; those that are refused go again.
@@ -162,6 +174,13 @@ impl Link {
                 self.give_up("it does not read what it is told");
                 Err(self.failure())
             }
+        }
+    }
+
+    /// Content for the upload is on its way.
+    pub(super) fn upload_used(&self, id: &str) {
+        if let Some(used) = self.lock().uploads.get_mut(id) {
+            *used = Instant::now();
         }
     }
 
@@ -268,16 +287,25 @@ impl Link {
 
     /// Gives a frame to whoever waits for it; `false`: it is more than was agreed.
     fn pass_on(&self, number: u32, said: FromFiles) -> bool {
-        let Some(sender) = self.lock().calls.get(&number).cloned() else {
+        let mut state = self.lock();
+        let Some(waiting) = state.calls.get_mut(&number) else {
             // It has crossed a cancellation.
             return true;
         };
-        let progress = matches!(said, FromFiles::Progress(_));
-        match sender.try_send(said) {
-            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => true,
-            // Whoever is slow learns of the next one.
-            Err(mpsc::error::TrySendError::Full(_)) => progress,
+        let Some(sender) = &waiting.sender else { return false };
+        let mut last = false;
+        match said {
+            FromFiles::Head(_) if std::mem::replace(&mut waiting.headed, true) => return false,
+            // Whoever is slow learns of a later one.
+            FromFiles::Progress(_) if sender.capacity() <= KEPT_FREE => return true,
+            FromFiles::Done(_) | FromFiles::Failed(_) => last = true,
+            _ => {}
         }
+        let fits = !matches!(sender.try_send(said), Err(mpsc::error::TrySendError::Full(_)));
+        if last {
+            waiting.sender = None;
+        }
+        fits
     }
 
     /// Ends the service, and uploads, that nobody uses.

@@ -26,9 +26,12 @@ use crate::runtime::Runtime;
 pub use call::{Call, Said};
 use link::Link;
 
-/// Operations with content, and copies and deletions, at once in one session. Together with [`BRIEF`] fewer than the
-/// helper takes (`MAX_OPERATIONS`), because one that was given up ends a moment later than its call.
-const LONG: usize = 8;
+/// Operations that give content, at once in one session. Together with [`CHANGES`] and [`BRIEF`] fewer than the helper
+/// takes (`MAX_OPERATIONS`), because one that was given up ends a moment later than its call.
+const READS: usize = 5;
+/// Those that take content, and copies and deletions. They have turns of their own: whoever may only watch, and reads
+/// slowly, keeps nobody from writing.
+const CHANGES: usize = 3;
 /// Other operations at once; they take milliseconds.
 const BRIEF: usize = 4;
 /// How long an operation waits for its turn.
@@ -60,7 +63,8 @@ struct Inner {
     /// The session has ended, or the server stops.
     closed: CancellationToken,
     link: Mutex<Option<Link>>,
-    long: Arc<Semaphore>,
+    reads: Arc<Semaphore>,
+    changes: Arc<Semaphore>,
     brief: Arc<Semaphore>,
     watches: Arc<Semaphore>,
 }
@@ -69,8 +73,17 @@ impl Files {
     /// Of one session. Its tasks are spawned on `tasks` and end with `closed`.
     pub fn new(runtime: Runtime, tasks: TaskTracker, closed: CancellationToken) -> Self {
         let turns = |count| Arc::new(Semaphore::new(count));
-        let (long, brief, watches) = (turns(LONG), turns(BRIEF), turns(WATCHES));
-        Self { inner: Arc::new(Inner { runtime, tasks, closed, link: Mutex::new(None), long, brief, watches }) }
+        let inner = Inner {
+            runtime,
+            tasks,
+            closed,
+            link: Mutex::new(None),
+            reads: turns(READS),
+            changes: turns(CHANGES),
+            brief: turns(BRIEF),
+            watches: turns(WATCHES),
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// The session has ended.
@@ -80,8 +93,7 @@ impl Files {
 
     /// Begins an operation.
     pub async fn begin(&self, place: &Place, operation: Operation) -> Result<Call, DomainError> {
-        let turns = if is_long(&operation) { &self.inner.long } else { &self.inner.brief };
-        let turn = tokio::time::timeout(TURN, Arc::clone(turns).acquire_owned()).await;
+        let turn = tokio::time::timeout(TURN, Arc::clone(self.turns(&operation)).acquire_owned()).await;
         let Ok(Ok(turn)) = turn else {
             let detail = "too many file operations at once in this session; try again in a moment";
             return Err(DomainError::new(ErrorCode::FileLimit, detail).retry_after(5));
@@ -90,6 +102,17 @@ impl Files {
         match self.link(place)?.call(operation.clone(), turn) {
             Ok(call) => Ok(call),
             Err(turn) => self.link(place)?.call(operation, turn).map_err(|_| unavailable("it ended at once")),
+        }
+    }
+
+    /// Among which an operation takes its turn.
+    fn turns(&self, operation: &Operation) -> &Arc<Semaphore> {
+        match operation {
+            Operation::Read { .. } | Operation::Archive { .. } => &self.inner.reads,
+            Operation::Write { .. } | Operation::Append { .. } | Operation::Copy { .. } | Operation::Delete { .. } => {
+                &self.inner.changes
+            }
+            _ => &self.inner.brief,
         }
     }
 
@@ -125,19 +148,6 @@ impl Files {
         *current = Some(link.clone());
         Ok(link)
     }
-}
-
-/// Does it move content, or work through a tree?
-fn is_long(operation: &Operation) -> bool {
-    matches!(
-        operation,
-        Operation::Read { .. }
-            | Operation::Write { .. }
-            | Operation::Archive { .. }
-            | Operation::Append { .. }
-            | Operation::Copy { .. }
-            | Operation::Delete { .. }
-    )
 }
 
 /// The service is not there for this operation.

@@ -104,6 +104,7 @@ struct State {
     started: Vec<SandboxSpec>,
     sweeps: usize,
     file_services: usize,
+    dropped_uploads: usize,
 }
 
 /// The engine in memory. A clone is the same engine.
@@ -196,6 +197,11 @@ impl FakeRuntime {
     /// File services that were started.
     pub fn file_services(&self) -> usize {
         self.lock().file_services
+    }
+
+    /// Uploads that file services were told to give up.
+    pub fn dropped_uploads(&self) -> usize {
+        self.lock().dropped_uploads
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -369,10 +375,11 @@ impl ContainerRuntime for FakeRuntime {
             }
             [HELPER_PATH, "files"] => {
                 state.file_services += 1;
+                let engine = self.clone();
                 tokio::spawn(async move {
                     tokio::select! {
                         () = life.cancelled() => {}
-                        _ = files::serve(helpers_input, sender) => {}
+                        _ = files::serve(&engine, helpers_input, sender) => {}
                     }
                 });
             }

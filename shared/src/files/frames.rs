@@ -9,12 +9,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FileEntry, SortBy, SortOrder};
+use super::{FileEntry, MAX_PAGE, SortBy, SortOrder};
 use crate::error::ErrorCode;
 use crate::helper::{FrameError, frame, json, parse};
 
 /// Most content in one frame.
 pub const MAX_DATA: usize = 128 * 1024;
+/// Longest payload of anything else that the helper says, pages apart: two paths and two names, all of them escaped, are 51 KiB.
+pub const MAX_WORD: usize = 64 * 1024;
+/// A page ends before its entries are larger than this as text: frames are bounded, and names can be long.
+pub const PAGE_BYTES: usize = 1024 * 1024;
+/// Longest payload that is a page: one entry more than [`PAGE_BYTES`], and a quarter of all for what JSON escapes in names.
+pub const MAX_PAGE_WORD: usize = PAGE_BYTES + PAGE_BYTES / 2;
 /// Frames of content of one operation that may be on their way: 1 MiB, which fills the pipe over a round trip of the
 /// engine many times.
 pub const WINDOW: u32 = 8;
@@ -288,6 +294,8 @@ const TOOK: u8 = 123;
 const PROGRESS: u8 = 124;
 const DONE: u8 = 125;
 const FAILED: u8 = 126;
+/// What [`Answer::Page`] begins with.
+const PAGE: &[u8] = br#"{"page":"#;
 
 fn number(body: &[u8]) -> Result<(u32, &[u8]), FrameError> {
     let (number, payload) = body.split_first_chunk::<4>().ok_or(FrameError::Malformed("no number"))?;
@@ -296,6 +304,21 @@ fn number(body: &[u8]) -> Result<(u32, &[u8]), FrameError> {
 
 fn data(payload: &[u8]) -> Result<Vec<u8>, FrameError> {
     if payload.len() > MAX_DATA { Err(FrameError::TooLong(payload.len())) } else { Ok(payload.to_vec()) }
+}
+
+/// What the helper says, looked at only when it is no longer than ours would say it.
+fn word<'a, T: Deserialize<'a>>(payload: &'a [u8], longest: usize) -> Result<T, FrameError> {
+    if payload.len() > longest { Err(FrameError::TooLong(payload.len())) } else { parse(payload) }
+}
+
+/// An answer; only a page may be long.
+fn answer(payload: &[u8]) -> Result<Box<Answer>, FrameError> {
+    let longest = if payload.starts_with(PAGE) { MAX_PAGE_WORD } else { MAX_WORD };
+    let answer: Box<Answer> = word(payload, longest)?;
+    match &*answer {
+        Answer::Page { entries, .. } if entries.len() > MAX_PAGE as usize => Err(FrameError::TooLong(payload.len())),
+        _ => Ok(answer),
+    }
 }
 
 impl ToFiles {
@@ -352,12 +375,12 @@ impl FromFiles {
         }
         let (number, payload) = number(rest)?;
         let said = match kind {
-            HEAD => FromFiles::Head(parse(payload)?),
+            HEAD => FromFiles::Head(word(payload, MAX_WORD)?),
             CONTENT => FromFiles::Data(data(payload)?),
-            TOOK => FromFiles::Taken(parse(payload)?),
-            PROGRESS => FromFiles::Progress(parse(payload)?),
-            DONE => FromFiles::Done(parse(payload)?),
-            FAILED => FromFiles::Failed(parse(payload)?),
+            TOOK => FromFiles::Taken(word(payload, MAX_WORD)?),
+            PROGRESS => FromFiles::Progress(word(payload, MAX_WORD)?),
+            DONE => FromFiles::Done(answer(payload)?),
+            FAILED => FromFiles::Failed(word(payload, MAX_WORD)?),
             _ => return Err(FrameError::Malformed("kind")),
         };
         Ok((number, said))
@@ -367,6 +390,7 @@ impl FromFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::FileType;
     use crate::helper::FrameBuffer;
     use proptest::prelude::*;
 
@@ -405,6 +429,42 @@ mod tests {
         buffer.push(&bytes);
         let (kind, body) = buffer.next_frame().expect("well formed").expect("whole");
         assert_eq!(FromFiles::decode(1, kind, body), Err(FrameError::TooLong(MAX_DATA + 1)));
+    }
+
+    #[test]
+    fn only_a_page_may_be_long_and_it_has_no_more_entries_than_a_page_has() {
+        let understood = |said: FromFiles| {
+            let mut buffer = FrameBuffer::default();
+            buffer.push(&said.encode(1, 7));
+            let (kind, body) = buffer.next_frame().expect("well formed").expect("whole");
+            FromFiles::decode(1, kind, body).is_ok_and(|(_, heard)| heard == said)
+        };
+        let failed = |length| FromFiles::Failed(Failure { code: ErrorCode::NotFound, detail: "x".repeat(length) });
+        assert!(understood(failed(MAX_WORD - 100)));
+        assert!(!understood(failed(MAX_WORD)));
+        assert!(!understood(FromFiles::Progress(Progress { done: 0, bytes: 0, path: "x".repeat(MAX_WORD) })));
+        assert!(!understood(FromFiles::Done(Box::new(Answer::Version("x".repeat(MAX_WORD))))));
+        let page = |count, name: usize| {
+            let entry = FileEntry {
+                path: "x".repeat(name),
+                name: "x".repeat(name),
+                kind: FileType::File,
+                size: 1,
+                mode: "0644".to_owned(),
+                uid: 0,
+                gid: 0,
+                owner: None,
+                modified: 1.0,
+                version: "v".to_owned(),
+                target: None,
+            };
+            let (path, version) = (String::new(), "v".to_owned());
+            let page = Answer::Page { path, version, total: 1, entries: vec![entry; count], next: None };
+            FromFiles::Done(Box::new(page))
+        };
+        assert!(understood(page(MAX_PAGE as usize, 500)));
+        assert!(!understood(page(MAX_PAGE as usize + 1, 1)));
+        assert!(!understood(page(MAX_PAGE as usize, 750)));
     }
 
     proptest! {

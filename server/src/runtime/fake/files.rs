@@ -7,22 +7,36 @@
 //! | `nonsense` | says something that is no frame |
 //! | `hostile` | tells a version that would break a header |
 //! | `flood` | sends content without waiting for room |
-//! | `slow` | tells of progress until it is cancelled |
+//! | `long` | fails, in more words than a failure has |
+//! | `talk` | tells of progress, which only copies and deletions do |
+//!
+//! Deletions of `slow` tell of progress until they are cancelled; all others do so a hundred times at once, and are done.
+//! Reading says twice what comes before content. When `generous` is written, more is said to be taken than came; when `late`
+//! is, one piece is said to be taken every 50 s, and there is no end.
+
+use std::collections::HashMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use glassbox_shared::error::ErrorCode;
-use glassbox_shared::files::frames::{Answer, Failure, FromFiles, Operation, Progress, ToFiles};
+use glassbox_shared::files::frames::{Answer, Failure, FromFiles, Head, MAX_WORD, Operation, Progress, ToFiles};
+use glassbox_shared::files::{FileEntry, FileType};
 use glassbox_shared::helper::FrameBuffer;
 use tokio::io::{AsyncReadExt as _, DuplexStream};
 use tokio::sync::mpsc;
 
+use super::FakeRuntime;
+
 /// Frames of content that a flood sends at once: far beyond every window.
 const FLOOD: usize = 100;
+/// Between two words of one that is late: shorter than any silence that counts as one.
+const LATE: Duration = Duration::from_secs(50);
 
 /// Serves until its stdin ends.
-pub(super) async fn serve(mut input: DuplexStream, output: mpsc::Sender<Bytes>) -> Option<()> {
+pub(super) async fn serve(engine: &FakeRuntime, mut input: DuplexStream, output: mpsc::Sender<Bytes>) -> Option<()> {
     let mut frames = FrameBuffer::default();
     let mut tag = None;
+    let mut written = HashMap::new();
     let mut bytes = vec![0; 64 * 1024];
     loop {
         while let Some((kind, body)) = frames.next_frame().ok()? {
@@ -30,7 +44,18 @@ pub(super) async fn serve(mut input: DuplexStream, output: mpsc::Sender<Bytes>) 
             match (said, tag) {
                 (ToFiles::Open(open), None) => tag = Some(open.tag),
                 (said, Some(tag)) => {
-                    for answer in answers(said)? {
+                    if let ToFiles::Begin(operation) = &said {
+                        match &**operation {
+                            Operation::Write { path, .. } => drop(written.insert(number, path.clone())),
+                            Operation::DropUpload { .. } => engine.lock().dropped_uploads += 1,
+                            _ => {}
+                        }
+                    }
+                    let writes = written.get(&number).map(String::as_str);
+                    if writes == Some("late") && said == ToFiles::End {
+                        tokio::spawn(be_late(output.clone(), tag, number));
+                    }
+                    for answer in answers(said, writes)? {
                         output.send(Bytes::from(answer.encode(tag, number))).await.ok()?;
                     }
                 }
@@ -44,9 +69,38 @@ pub(super) async fn serve(mut input: DuplexStream, output: mpsc::Sender<Bytes>) 
     }
 }
 
-/// What is said to that; `None`: it is gone.
-fn answers(said: ToFiles) -> Option<Vec<FromFiles>> {
+/// Until nobody listens.
+async fn be_late(output: mpsc::Sender<Bytes>, tag: u64, number: u32) {
+    loop {
+        tokio::time::sleep(LATE).await;
+        if output.send(Bytes::from(FromFiles::Taken(1).encode(tag, number))).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn head() -> FromFiles {
+    let entry = FileEntry {
+        path: "a".to_owned(),
+        name: "a".to_owned(),
+        kind: FileType::File,
+        size: 0,
+        mode: "0644".to_owned(),
+        uid: 0,
+        gid: 0,
+        owner: None,
+        modified: 1.0,
+        version: "v1".to_owned(),
+        target: None,
+    };
+    FromFiles::Head(Box::new(Head { entry, start: 0, length: Some(0) }))
+}
+
+/// What is said to that in an operation that writes `writes`; `None`: it is gone.
+fn answers(said: ToFiles, writes: Option<&str>) -> Option<Vec<FromFiles>> {
     let done = |answer| vec![FromFiles::Done(Box::new(answer))];
+    let failed = |code, detail: String| vec![FromFiles::Failed(Failure { code, detail })];
+    let progress = || FromFiles::Progress(Progress { done: 1, bytes: 0, path: "a".to_owned() });
     Some(match said {
         ToFiles::Begin(operation) => match *operation {
             Operation::Version { path } => match path.as_str() {
@@ -55,17 +109,29 @@ fn answers(said: ToFiles) -> Option<Vec<FromFiles>> {
                 "nonsense" => vec![FromFiles::Data(b"content that nobody asked for".to_vec())],
                 "hostile" => done(Answer::Version("v\"\r\nset-cookie: x".to_owned())),
                 "flood" => vec![FromFiles::Data(vec![b'x'; 10]); FLOOD],
-                "slow" => vec![FromFiles::Progress(Progress { done: 1, bytes: 0, path: "a".to_owned() })],
+                "long" => failed(ErrorCode::NotFound, "x".repeat(MAX_WORD)),
+                "talk" => [vec![progress()], done(Answer::Version("v1".to_owned()))].concat(),
                 _ => done(Answer::Version("v1".to_owned())),
             },
-            Operation::Write { .. } => Vec::new(),
+            Operation::Delete { path, .. } if path == "slow" => vec![progress()],
+            Operation::Delete { .. } => {
+                let mut said = vec![progress(); FLOOD];
+                said.extend(done(Answer::Job { done: 1, bytes: 0, skipped: 0, entry: None }));
+                said
+            }
+            Operation::Read { .. } => vec![head(), head()],
+            Operation::StartUpload { size, .. } => done(Answer::Upload { offset: 0, size, entry: None }),
+            Operation::Write { .. } | Operation::Append { .. } => Vec::new(),
             _ => done(Answer::Nothing),
         },
-        ToFiles::Data(_) => vec![FromFiles::Taken(1)],
+        ToFiles::Data(_) => match writes {
+            Some("generous") => vec![FromFiles::Taken(2)],
+            Some("late") => Vec::new(),
+            _ => vec![FromFiles::Taken(1)],
+        },
+        ToFiles::End if writes == Some("late") => Vec::new(),
         ToFiles::End => done(Answer::Nothing),
-        ToFiles::Cancel => {
-            vec![FromFiles::Failed(Failure { code: ErrorCode::Conflict, detail: "this was cancelled".to_owned() })]
-        }
+        ToFiles::Cancel => failed(ErrorCode::Conflict, "this was cancelled".to_owned()),
         ToFiles::Taken(_) | ToFiles::Open(_) => Vec::new(),
     })
 }
