@@ -149,7 +149,8 @@ impl Indexer {
     ) -> Result<(), StoreError> {
         let (id, number) = (view.command_id.clone(), view.number);
         let about: String = view.command.chars().take(ABOUT).collect();
-        blocking(move || SearchFile::open_or_make(&file)?.add(&id, number, &about, &pieces, progress)).await?;
+        let add = move || SearchFile::open_or_make(&file)?.add(&id, number, &about, &pieces, progress);
+        let progress = blocking(add).await?;
         // A running one is asked about again when it has ended.
         if done && view.output_closed {
             self.shared.store.command_indexed(&view.command_id, progress.partly).await?;

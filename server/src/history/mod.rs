@@ -53,7 +53,7 @@ pub const MAX_QUERY: usize = 256;
 const PURGES: usize = 16;
 /// How long a purge may take; the worker goes on when it takes longer.
 const PURGE_DEADLINE: Duration = Duration::from_secs(60);
-/// Searches at once, each of which keeps a thread busy for up to two seconds.
+/// Searches at once, each of which keeps a thread busy for up to two seconds (five, where one look takes that long).
 const SEARCHES: usize = 2;
 
 /// What operators decide.
@@ -78,7 +78,7 @@ struct Shared {
     store: Store,
     sessions: Sessions,
     settings: HistorySettings,
-    searches: Semaphore,
+    searches: Arc<Semaphore>,
     shutdown: CancellationToken,
 }
 
@@ -105,7 +105,7 @@ impl History {
         settings: HistorySettings,
         shutdown: CancellationToken,
     ) -> Result<Self, DomainError> {
-        let searches = Semaphore::new(SEARCHES);
+        let searches = Arc::new(Semaphore::new(SEARCHES));
         let shared = Arc::new(Shared { store, sessions, settings, searches, shutdown });
         let (purges, inbox) = mpsc::channel(PURGES);
         let worker = Worker::start(Arc::clone(&shared), inbox).await?;

@@ -1,22 +1,26 @@
 //! Searching in the commands and the output of all sessions of a tenant, newest session first.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::history::{SearchHit, SearchResult, SnippetPart};
 use glassbox_shared::id::SessionId;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::words::byte_of;
 use super::{History, MAX_QUERY, blocking};
 use crate::error::DomainError;
 use crate::store::StoreError;
-use crate::store::search::{FOUND_BEGINS, FOUND_ENDS, Found, Query, SearchFile};
+use crate::store::search::{FOUND_BEGINS, FOUND_ENDS, Found, Lookup, Query, SearchFile};
 
 /// Most hits in one page.
 pub const MAX_HITS: usize = 100;
 /// A search answers after this time with what it has; whoever wants more goes on from there.
 const TIME: Duration = Duration::from_secs(2);
+/// The first look of a search is interrupted only after this time, so that every page is a step forward.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
 /// How long a search may wait for its turn.
 const TURN: Duration = Duration::from_secs(10);
 /// Sessions looked up at a time.
@@ -55,8 +59,17 @@ impl std::fmt::Display for Cursor {
     }
 }
 
+/// When to stop in a session.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Then no other look begins, …
+    pub until: Instant,
+    /// … and then the one at work is interrupted.
+    pub interrupted: Instant,
+}
+
 /// What came of one session.
-struct InSession {
+pub(super) struct InSession {
     hits: Vec<SearchHit>,
     /// Where to go on in it, if its end was not reached.
     rest: Option<(i64, usize)>,
@@ -84,27 +97,36 @@ impl History {
         let busy = || {
             DomainError::new(ErrorCode::Conflict, "too many searches are at work; try again in a moment").retry_after(2)
         };
-        let turn = tokio::time::timeout(TURN, self.shared.searches.acquire()).await;
-        let _turn = turn.ok().and_then(Result::ok).ok_or_else(busy)?;
-        let until = Instant::now() + TIME;
+        let turn = tokio::time::timeout(TURN, Arc::clone(&self.shared.searches).acquire_owned()).await;
+        let turn = Arc::new(turn.ok().and_then(Result::ok).ok_or_else(busy)?);
+        let begun = Instant::now();
+        let until = begun + TIME;
+        let mut limits = Limits { until, interrupted: begun + FIRST_LOOK };
         let mut result = SearchResult { hits: Vec::new(), next: None, partly_indexed: 0 };
         loop {
             let from = cursor.session.clone();
             // One more than is looked at: where to go on.
             let mut sessions = self.shared.store.sessions_to_search(tenant, from, SESSIONS + 1).await?;
             let following = if sessions.len() > SESSIONS { sessions.pop() } else { None };
-            for (index, (at, id, name, ended)) in sessions.into_iter().enumerate() {
+            for (at, id, name, ended) in sessions {
                 let place = (at, id.clone());
                 if cursor.session.as_ref() != Some(&place) {
                     cursor = Cursor { session: Some(place), ..Cursor::BEGIN };
                 }
                 let wanted = limit - result.hits.len();
                 // At least one session is searched, so that every page is a step forward.
-                if wanted == 0 || (index > 0 && Instant::now() >= until) {
+                let is_first = limits.interrupted > until;
+                if wanted == 0 || (!is_first && Instant::now() >= until) {
                     result.next = Some(cursor.to_string());
                     return Ok(result);
                 }
-                let found = self.in_session(&query, &id, (cursor.piece, cursor.lines), wanted, until).await?;
+                let from = (cursor.piece, cursor.lines);
+                let found = self.in_session(&query, &id, from, wanted, limits, Arc::clone(&turn)).await?;
+                if is_first && found.rest == Some(from) {
+                    let detail = "this search takes too long within one session; ask for longer words, or for fewer";
+                    return Err(DomainError::new(ErrorCode::Conflict, detail));
+                }
+                limits.interrupted = until;
                 result.partly_indexed += found.partly_indexed;
                 result.hits.extend(found.hits.into_iter().map(|hit| SearchHit {
                     session_name: name.clone(),
@@ -121,17 +143,22 @@ impl History {
         }
     }
 
-    async fn in_session(
+    /// `turn` is given back when the work ends, also when nobody waits for it any more.
+    pub(super) async fn in_session(
         &self,
         query: &Query,
         session: &SessionId,
         from: (i64, usize),
         wanted: usize,
-        until: Instant,
+        limits: Limits,
+        turn: Arc<OwnedSemaphorePermit>,
     ) -> Result<InSession, StoreError> {
         let (file, query, session) = (self.shared.search_file(session), query.clone(), session.clone());
-        let found = blocking(move || in_file(&file, &query, &session, from, wanted, until)).await;
-        match found {
+        let work = move || {
+            let _turn = turn;
+            in_file(&file, &query, &session, from, wanted, limits)
+        };
+        match blocking(work).await {
             // The indexer finds out for itself, and makes the file anew.
             Err(StoreError::Corrupt(problem)) => {
                 tracing::warn!(problem, "a session could not be searched");
@@ -148,13 +175,13 @@ fn in_file(
     session: &SessionId,
     (mut from, mut skip): (i64, usize),
     wanted: usize,
-    until: Instant,
+    limits: Limits,
 ) -> Result<InSession, StoreError> {
     let mut result = InSession { hits: Vec::new(), rest: None, partly_indexed: 0 };
     let Some(search) = SearchFile::open(file)? else { return Ok(result) };
     result.partly_indexed = search.partly_indexed()?;
     loop {
-        let found = search.find(query, from, PIECES)?;
+        let Lookup { found, interrupted } = search.find(query, from, PIECES, limits.interrupted)?;
         let full = found.len() == PIECES;
         for found in found {
             let place = found.place;
@@ -169,11 +196,11 @@ fn in_file(
             }
             (from, skip) = (place - 1, 0);
         }
-        if !full {
+        if interrupted || (full && Instant::now() >= limits.until) {
+            result.rest = Some((from, skip));
             return Ok(result);
         }
-        if Instant::now() >= until {
-            result.rest = Some((from, 0));
+        if !full {
             return Ok(result);
         }
     }
@@ -256,7 +283,7 @@ fn snippet(parts: &[(&str, bool)]) -> Vec<SnippetPart> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::search::Piece;
+    use crate::store::search::{Piece, Progress};
     use glassbox_shared::history::FoundIn;
 
     fn found(text: &str, skip: u64) -> Vec<SearchHit> {
@@ -300,6 +327,42 @@ mod tests {
             [BEFORE, 4, SNIPPET - BEFORE - 4]
         );
         assert!(snippet[1].found && snippet[1].text == "word");
+    }
+
+    #[test]
+    fn a_look_that_was_interrupted_is_to_be_repeated_from_where_it_began() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("x.db");
+        let piece = |start| Piece {
+            found_in: FoundIn::Output,
+            start,
+            skip: 0,
+            line: None,
+            text: "word".to_owned(),
+            jumps: Vec::new(),
+        };
+        let pieces: Vec<_> = (0..5000).map(piece).collect();
+        let progress = Progress { next: 5000, line: None, mid_line: false, partly: false };
+        let command = "cmd_aaaaaaaaaaaaaaaaaaaa".parse().expect("an id");
+        let mut search = SearchFile::open_or_make(&file).expect("a file");
+        search.add(&command, 1, "", &pieces, progress).expect("taken in");
+        let session = "sbx_aaaaaaaaaaaaaaaaaaaa".parse().expect("an id");
+        let query = Query::parse("wor").expect("a word");
+        let now = Instant::now();
+        let late = Limits { until: now, interrupted: now };
+        let mut from = (4000, 0);
+        let found = in_file(&file, &query, &session, from, 100, late).expect("no error");
+        assert_eq!(found.rest, Some((4000 - found.hits.len() as i64, 0)), "what was found before is not found again");
+        // Nothing is left out when it goes on, however often it is stopped between two looks.
+        let mut all = 0;
+        loop {
+            let limits = Limits { until: now, interrupted: Instant::now() + FIRST_LOOK };
+            let found = in_file(&file, &query, &session, from, 20, limits).expect("no error");
+            all += found.hits.len();
+            let Some(rest) = found.rest else { break };
+            from = rest;
+        }
+        assert_eq!(all, 4000);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::indexer::{HEAD, Indexer, TAIL};
+use super::search::Limits;
 use super::{History, HistorySettings, Retention, words};
 use crate::command::log::LogSettings;
 use crate::control::Principal;
@@ -22,7 +23,7 @@ use crate::feed::Feed;
 use crate::runtime::fake::FakeRuntime;
 use crate::session::Sessions;
 use crate::session::settings::SessionSettings;
-use crate::store::search::{Progress, SearchFile};
+use crate::store::search::{Progress, Query, SearchFile};
 use crate::store::{HistoryFilter, Store};
 
 /// Nothing here takes this long; only a broken test does.
@@ -325,6 +326,32 @@ async fn a_search_goes_on_where_the_page_before_ended_and_finds_everything_once(
     all.sort();
     all.dedup();
     assert_eq!(all.len(), 3 * 2 * 40);
+}
+
+/// Whoever asks and leaves again and again keeps no more threads busy than whoever stays.
+#[test]
+fn a_search_that_nobody_waits_for_keeps_its_turn_until_its_work_has_ended() {
+    // With one thread for disk work, it waits behind what stands before it.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    runtime.expect("a runtime").block_on(async {
+        let world = World::new().await;
+        let session = world.session("acme").await;
+        let searches = Arc::clone(&world.history.shared.searches);
+        let (go_on, waiting) = std::sync::mpsc::channel::<()>();
+        let before = tokio::task::spawn_blocking(move || waiting.recv());
+        let free = searches.available_permits();
+        let turn = Arc::new(Arc::clone(&searches).acquire_owned().await.expect("a turn"));
+        let until = std::time::Instant::now() + PATIENCE;
+        let query = Query::parse("word").expect("a word");
+        let limits = Limits { until, interrupted: until };
+        let work = world.history.in_session(&query, &session, (i64::MAX, 0), 1, limits, turn);
+        assert!(tokio::time::timeout(Duration::ZERO, work).await.is_err(), "it waits, and is dropped");
+        assert_eq!(searches.available_permits(), free - 1, "the work is still to be done");
+        go_on.send(()).expect("somebody waits");
+        let all = tokio::time::timeout(PATIENCE, searches.acquire_many(free as u32)).await;
+        assert!(all.is_ok_and(|turns| turns.is_ok()), "the turn was given back");
+        before.await.expect("no panic").expect("told");
+    });
 }
 
 #[tokio::test]

@@ -201,7 +201,8 @@ pub(super) async fn timeline(
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Search {
-    /// Beginnings of words, and "quoted words" in their order; all must occur near each other. At most 256 bytes.
+    /// Words, and "quoted words" in their order; all must occur near each other. The last four words with at least three
+    /// letters stand for all words that begin with them, others for themselves. At most 16 words, in at most 256 bytes.
     q: String,
     /// `next` of the page before.
     before: Option<String>,
