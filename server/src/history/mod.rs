@@ -31,6 +31,7 @@ use glassbox_shared::command::CommandList;
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::history::{HistoryList, HistoryView, Purged, Timeline};
 use glassbox_shared::id::{CommandId, SessionId};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -195,13 +196,17 @@ impl History {
         control::may(who, Act::Purge)?;
         let (reply, answer) = oneshot::channel();
         let purge = Purge { tenant: who.tenant.clone(), id: id.clone(), reply };
-        let asked = async {
-            self.purges.send(purge).await.map_err(|_| DomainError::shutting_down())?;
-            answer.await.map_err(|_| DomainError::shutting_down())?
-        };
-        tokio::time::timeout(PURGE_DEADLINE, asked).await.unwrap_or_else(|_| {
-            let detail =
-                "nobody sees the session any more, but removing it takes longer than usual; the server goes on";
+        self.purges.try_send(purge).map_err(|refused| match refused {
+            TrySendError::Full(_) => {
+                let detail = "too many removals are waiting; nothing was changed; try again in a moment";
+                DomainError::new(ErrorCode::NoCapacity, detail).retry_after(5)
+            }
+            TrySendError::Closed(_) => DomainError::shutting_down(),
+        })?;
+        let answered = async { answer.await.map_err(|_| DomainError::shutting_down())? };
+        tokio::time::timeout(PURGE_DEADLINE, answered).await.unwrap_or_else(|_| {
+            // It may still wait for its turn.
+            let detail = "removing the session takes longer than usual; the server goes on";
             Err(DomainError::new(ErrorCode::Conflict, detail).retry_after(30))
         })
     }

@@ -47,17 +47,32 @@ impl Shared {
         if begun.is_empty() { Ok(()) } else { self.remove_all(begun).await }
     }
 
+    /// One that cannot be removed does not hold up the others; what went wrong first is answered.
     async fn remove_all(&self, sessions: Vec<SessionId>) -> Result<(), StoreError> {
-        for id in &sessions {
-            self.store.purge_rows(id).await?;
-            self.remove_files(id.clone()).await?;
+        let mut result = Ok(());
+        let mut removed = Vec::with_capacity(sessions.len());
+        for id in sessions {
+            match self.remove_one(&id).await {
+                Ok(()) => removed.push(id),
+                Err(error) => {
+                    tracing::debug!(session = %id, %error, "a session could not be removed");
+                    result = result.and(Err(error));
+                }
+            }
         }
         // What was deleted is overwritten in the database, but still stands in what was written before that.
         self.store.empty_write_ahead_log().await?;
-        for id in &sessions {
-            self.store.end_purge(id).await?;
+        for id in &removed {
+            let ended = self.store.end_purge(id).await;
+            result = result.and(ended);
         }
-        self.store.empty_write_ahead_log().await
+        self.store.empty_write_ahead_log().await?;
+        result
+    }
+
+    async fn remove_one(&self, id: &SessionId) -> Result<(), StoreError> {
+        self.store.purge_rows(id).await?;
+        self.remove_files(id.clone()).await
     }
 
     /// Output logs and words, verified gone.

@@ -24,6 +24,7 @@ use crate::runtime::fake::FakeRuntime;
 use crate::session::Sessions;
 use crate::session::settings::SessionSettings;
 use crate::store::search::{Progress, Query, SearchFile};
+use crate::store::tests::{allow_removal, refuse_removal};
 use crate::store::{HistoryFilter, Store};
 
 /// Nothing here takes this long; only a broken test does.
@@ -424,6 +425,37 @@ async fn what_the_index_was_about_to_take_in_does_not_come_back_after_a_purge() 
         indexer.step().await.expect("a step");
         assert!(!holds(world.folder.path(), CANARY) && !holds(world.folder.path(), session.as_str()));
     }
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_removed_does_not_hold_up_the_others() {
+    let world = World::new().await;
+    let (stuck, _) = world.ended("acme", &["print kept"]).await;
+    let (other, _) = world.ended("acme", &[&format!("print {CANARY}")]).await;
+    refuse_removal(&world.store, &stuck).await;
+    assert_eq!(code(world.history.purge(&operator("acme"), &stuck).await), ErrorCode::Internal);
+    world.store.begin_purge("acme", &other, crate::clock::now()).await.expect("begun after the other one");
+    assert!(world.history.shared.remove_begun().await.is_err(), "what went wrong is told");
+    assert!(!holds(world.folder.path(), CANARY) && !holds(world.folder.path(), other.as_str()));
+    assert_eq!(world.store.purging().await.expect("a list"), [stuck.clone()]);
+    allow_removal(&world.store).await;
+    world.history.shared.remove_begun().await.expect("nothing is in the way");
+    assert!(!holds(world.folder.path(), stuck.as_str()));
+}
+
+#[tokio::test]
+async fn a_purge_for_which_there_is_no_place_in_the_queue_changes_nothing_and_says_so() {
+    let world = World::new().await;
+    let (first, _) = world.ended("acme", &[]).await;
+    let (second, _) = world.ended("acme", &[]).await;
+    // A queue of one, and a worker that does not come to it.
+    let (purges, _inbox) = tokio::sync::mpsc::channel(1);
+    let history = History { purges, ..world.history.clone() };
+    let who = operator("acme");
+    let waiting = tokio::time::timeout(Duration::ZERO, history.purge(&who, &first)).await;
+    assert!(waiting.is_err(), "it has its place and waits");
+    assert_eq!(code(history.purge(&who, &second).await), ErrorCode::NoCapacity);
+    assert!(world.history.session("acme", &second).await.is_ok());
 }
 
 #[tokio::test]

@@ -38,6 +38,20 @@ fn ann() -> Actor {
     Actor::Human { name: "Ann".into() }
 }
 
+/// From now on the rows of this session cannot be removed.
+pub(crate) async fn refuse_removal(store: &Store, session: &SessionId) {
+    let trigger = format!(
+        "CREATE TRIGGER stuck BEFORE DELETE ON sessions WHEN old.id = '{session}'
+         BEGIN SELECT RAISE(ABORT, 'stuck'); END"
+    );
+    store.write(move |connection| Ok(connection.execute_batch(&trigger)?)).await.expect("a trigger");
+}
+
+/// Ends what [`refuse_removal`] began.
+pub(crate) async fn allow_removal(store: &Store) {
+    store.write(|connection| Ok(connection.execute_batch("DROP TRIGGER stuck")?)).await.expect("it was there");
+}
+
 pub(crate) fn session() -> SessionRecord {
     SessionRecord {
         id: ids::session(),
