@@ -66,7 +66,6 @@ pub fn SessionsPage() -> impl IntoView {
         }
     });
     // Those that are over are asked for when someone wants to see them.
-    let ended = Memo::new(move |_| store.list(clock.now(), Some(Group::Ended), "").len());
     effect(move || {
         if group.get() == Some(Group::Ended) {
             live.load(api::ended(), move |answer| match answer {
@@ -85,27 +84,28 @@ pub fn SessionsPage() -> impl IntoView {
         }
     });
 
-    let chip = move |which: Option<Group>, name: &'static str, count: Signal<usize>| {
+    let chip = move |which: Option<Group>, name: &'static str, count: Option<Signal<usize>>| {
         view! {
             <button type="button" class="chip" aria-pressed=attr(move || (group.get() == which).to_string()) class:chosen=attr(move || group.get() == which)
-                class:needs=attr(move || { which == Some(Group::NeedsYou) && count.get() > 0 }) on:click=move |_| group.set(which)>
-                {name}<span class="count figures">{count}</span>
+                class:needs=attr(move || { which == Some(Group::NeedsYou) && count.is_some_and(|count| count.get() > 0) }) on:click=move |_| group.set(which)>
+                {name}{count.map(|count| view! { <span class="count figures">{count}</span> })}
             </button>
         }
     };
     let chips = Group::FILTERS
         .into_iter()
         .enumerate()
-        .map(|(index, which)| chip(Some(which), which.name(), Signal::derive(move || counts.get()[index])));
+        .map(|(index, which)| chip(Some(which), which.name(), Some(Signal::derive(move || counts.get()[index]))));
     let loading = move || store.loading.get();
     view! {
         <main id="main" class="sessions">
             <div class="tools">
                 <h1 class="sr-only">"Sessions"</h1>
                 <div class="chips" role="group" aria-label="Show">
-                    {chip(None, "All", total.into())}
+                    {chip(None, "All", Some(total.into()))}
                     {chips.collect_view()}
-                    {chip(Some(Group::Ended), Group::Ended.name(), ended.into())}
+                    // How many there are is not known before they are asked for.
+                    {chip(Some(Group::Ended), Group::Ended.name(), None)}
                 </div>
                 <label class="filter">
                     <span class="sr-only">"Filter sessions by name, agent or command"</span>
