@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use glassbox_shared::files::frames::{Answer, FromFiles, MAX_DATA, Open, Operation, ToFiles, WINDOW};
+use glassbox_shared::files::{SortBy, SortOrder};
 use glassbox_shared::helper::FrameBuffer;
 
 /// Longer than anything here takes on a busy machine.
@@ -98,9 +99,9 @@ fn when_the_server_is_gone_nothing_half_written_stays() {
 #[test]
 fn what_a_dead_service_left_goes_with_the_next_writing_and_what_is_under_way_stays() {
     let folder = tempfile::tempdir().expect("a folder");
-    let left = folder.path().join(".glassbox-tmp-dead-0");
+    let left = folder.path().join(".glassbox-tmp-0123abcd-0123456789abcdef");
     std::fs::create_dir_all(left.join("copy/of")).expect("a half copied folder");
-    std::fs::write(folder.path().join(".glassbox-tmp-dead-1"), "half").expect("a half written file");
+    std::fs::write(folder.path().join(".glassbox-tmp-0123abcd-fedcba9876543210"), "half").expect("a half written file");
     std::fs::write(folder.path().join("kept"), "kept").expect("a file");
     let mut service = Service::start(folder.path());
     let upload = |id: &str| Operation::StartUpload { id: id.to_owned(), path: id.to_owned(), size: 4, replace: false };
@@ -157,4 +158,42 @@ fn nonsense_ends_it() {
     let workspace = "/".to_owned();
     service.say(0, &ToFiles::Open(Open { tag: TAG, workspace, confined: false }));
     assert_eq!(service.end().code(), Some(2), "what may be reached is said once");
+}
+
+#[test]
+fn only_what_is_being_written_is_hidden_and_only_what_services_write_is_cleared_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let own = [".glassbox-tmp-0123abcd", ".glassbox-tmp-0123abcd-0123456789abcdeX", ".glassbox-tmp-mine"];
+    for name in own {
+        std::fs::write(folder.path().join(name), "somebody's").expect("a file");
+    }
+    let mut service = Service::start(folder.path());
+    let list = || Operation::List {
+        path: String::new(),
+        sort: SortBy::Name,
+        order: SortOrder::Asc,
+        filter: String::new(),
+        cursor: None,
+        limit: 100,
+    };
+    let listed = |number, service: &mut Service| {
+        service.begin(number, list());
+        let (_, FromFiles::Done(answer)) = service.hear() else { panic!("no answer") };
+        let Answer::Page { entries, .. } = *answer else { panic!("no page") };
+        entries.into_iter().map(|entry| entry.name).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(1, &mut service), own);
+    let start = Operation::StartUpload { id: "u".to_owned(), path: "upload".to_owned(), size: 10, replace: false };
+    service.begin(2, start);
+    assert!(matches!(service.hear(), (2, FromFiles::Done(_))));
+    assert_eq!(names(folder.path()).len(), 4, "nothing was cleared away, and one is under way");
+    assert_eq!(listed(3, &mut service), own);
+    // Of the exact form, but nothing of this service: it is there to be seen.
+    let forged = ".glassbox-tmp-ffffffff-ffffffffffffffff";
+    std::fs::write(folder.path().join(forged), "hidden?").expect("a file");
+    assert!(listed(4, &mut service).contains(&forged.to_owned()));
+    service.begin(5, Operation::DropUpload { id: "u".to_owned() });
+    assert!(matches!(service.hear(), (5, FromFiles::Done(_))));
+    assert_eq!(names(folder.path()).len(), 4, "what was under way is gone");
+    assert!(service.end().success());
 }

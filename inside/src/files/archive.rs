@@ -37,7 +37,7 @@ pub fn archive(service: &Service, talk: &Talk, path: &str) -> Result<Answer> {
     talk.say(&FromFiles::Head(Box::new(Head { entry, start: 0, length: None })));
     let name = parts.last().cloned().unwrap_or_else(|| b"workspace".to_vec());
     let out = Pieces { talk, bytes: Vec::with_capacity(MAX_DATA), failure: None };
-    let mut packer = Packer { gz: GzEncoder::new(out, Compression::fast()), skipped: Vec::new() };
+    let mut packer = Packer { service, gz: GzEncoder::new(out, Compression::fast()), skipped: Vec::new() };
     let packed = packer.pack(&folder, &node.stat, &name).and_then(|()| packer.finish());
     // The failure of the conversation says more than the error that the encoder made of it.
     match (packed, packer.gz.get_mut().failure.take()) {
@@ -80,6 +80,7 @@ impl Write for Pieces<'_> {
 }
 
 struct Packer<'a> {
+    service: &'a Service,
     gz: GzEncoder<Pieces<'a>>,
     skipped: Vec<u8>,
 }
@@ -104,7 +105,7 @@ impl Packer<'_> {
             self.skip(above, "too many folders lie in one another");
             return Ok(());
         }
-        let listed = match whole_names(self.gz.get_ref().talk, folder, above) {
+        let listed = match whole_names(self.service, self.gz.get_ref().talk, folder, above) {
             Ok(listed) => listed,
             Err(error) => {
                 self.skip(above, &error.detail);

@@ -35,9 +35,16 @@ pub fn copy(service: &Service, talk: &mut Talk, from: &str, to: &str, replace: b
     let temporary = service.temporaries.name();
     let mut copied = Copied::default();
     let path = service.root.text(&from);
-    let done =
-        copy_one(talk, (&source.folder, &source.name), (&target.folder, temporary.as_bytes()), &path, 0, &mut copied)
-            .and_then(|()| rename(&target.folder, temporary.as_bytes(), &target, replace));
+    let done = copy_one(
+        service,
+        talk,
+        (&source.folder, &source.name),
+        (&target.folder, temporary.as_bytes()),
+        &path,
+        0,
+        &mut copied,
+    )
+    .and_then(|()| rename(&target.folder, temporary.as_bytes(), &target, replace));
     if let Err(error) = done {
         // Nobody waits for this, and what was copied must go whatever has come over the copy.
         let _ = remove(&mut talk.deaf(), &target.folder, temporary.as_bytes(), true, "", 0, &mut 0);
@@ -53,6 +60,7 @@ pub fn copy(service: &Service, talk: &mut Talk, from: &str, to: &str, replace: b
 }
 
 fn copy_one(
+    service: &Service,
     talk: &mut Talk,
     (from, name): (&OwnedFd, &[u8]),
     (to, new): (&OwnedFd, &[u8]),
@@ -75,9 +83,9 @@ fn copy_one(
             // Writable until all is in it.
             mkdirat(to, new, Mode::from_raw_mode(0o700)).of(name)?;
             let made = openat(to, new, flags, Mode::empty()).of(name)?;
-            for own in whole_names(talk, &read_folder(inner.as_fd()).of(name)?, name)? {
+            for own in whole_names(service, talk, &read_folder(inner.as_fd()).of(name)?, name)? {
                 let path = format!("{path}/{}", encode(&own));
-                copy_one(talk, (&inner, &own), (&made, &own), &path, depth + 1, copied)?;
+                copy_one(service, talk, (&inner, &own), (&made, &own), &path, depth + 1, copied)?;
             }
             let mode = Mode::from_raw_mode(fstat(&inner).of(name)?.st_mode & 0o7777);
             rustix::fs::fchmod(read_folder(made.as_fd()).of(name)?, mode).of(name)?;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassbox_shared::error::ErrorCode;
-use glassbox_shared::files::frames::{Answer, PAGE_BYTES, TEMPORARY};
+use glassbox_shared::files::frames::{Answer, PAGE_BYTES};
 use glassbox_shared::files::path::{decode, display, encode};
 use glassbox_shared::files::{FileType, MAX_PAGE, SortBy, SortOrder};
 use rustix::fs::{AtFlags, FileType as SystemType, RawDir, RawDirEntry, Stat, fstat, statat};
@@ -74,7 +74,7 @@ pub fn page(service: &Service, talk: &Talk, page: &Page) -> Result<Answer> {
     let listing = if let Some(listing) = kept {
         listing
     } else {
-        let listing = list(talk, &folder, &stat, page, of, &name)?;
+        let listing = list(service, talk, &folder, &stat, page, of, &name)?;
         if listing.items.len() > page.limit as usize {
             service.kept.keep(listing.clone());
         }
@@ -115,6 +115,7 @@ pub fn page(service: &Service, talk: &Talk, page: &Page) -> Result<Answer> {
 
 /// Reads and sorts all of it.
 fn list(
+    service: &Service,
     talk: &Talk,
     folder: &OwnedFd,
     stat: &Stat,
@@ -122,7 +123,7 @@ fn list(
     of: (u64, i128, SortBy, SortOrder, String),
     name: &[u8],
 ) -> Result<Listing> {
-    let mut items = read(talk, folder, name)?;
+    let mut items = read(service, talk, folder, name)?;
     let version = version_of(folder, stat, &items);
     if !page.filter.is_empty() {
         let wanted = page.filter.to_ascii_lowercase().into_bytes();
@@ -142,12 +143,12 @@ fn list(
     Ok(Listing { of, at: Instant::now(), version, items: Arc::new(items) })
 }
 
-/// All that is in a folder but temporary files, in no order.
-fn read(talk: &Talk, folder: &OwnedFd, name: &[u8]) -> Result<Vec<Item>> {
+/// All that is in a folder but what is just being written, in no order.
+fn read(service: &Service, talk: &Talk, folder: &OwnedFd, name: &[u8]) -> Result<Vec<Item>> {
     let mut items = Vec::new();
     each(talk, folder, name, |entry| {
         let own = entry.file_name().to_bytes();
-        if own.starts_with(TEMPORARY.as_bytes()) {
+        if service.temporaries.hides(folder, own) {
             return items.len();
         }
         let kind = match entry.file_type() {
@@ -183,10 +184,10 @@ fn each(talk: &Talk, folder: &OwnedFd, name: &[u8], mut take: impl FnMut(&RawDir
     Ok(())
 }
 
-/// The names of all that is in a folder but temporary files: what others are just writing is not for copies.
-pub fn whole_names(talk: &Talk, folder: &OwnedFd, name: &[u8]) -> Result<Vec<Box<[u8]>>> {
+/// The names of all that is in a folder but what others are just writing: that is not for copies.
+pub fn whole_names(service: &Service, talk: &Talk, folder: &OwnedFd, name: &[u8]) -> Result<Vec<Box<[u8]>>> {
     let mut names = names(talk, folder, name)?;
-    names.retain(|name| !name.starts_with(TEMPORARY.as_bytes()));
+    names.retain(|name| !service.temporaries.hides(folder, name));
     Ok(names)
 }
 
@@ -225,7 +226,7 @@ pub fn version(service: &Service, talk: &Talk, path: &str) -> Result<String> {
     }
     let name = parts.join(&b'/');
     let folder = super::root::read_folder(node.look.as_fd()).of(&name)?;
-    Ok(version_of(&folder, &node.stat, &read(talk, &folder, &name)?))
+    Ok(version_of(&folder, &node.stat, &read(service, talk, &folder, &name)?))
 }
 
 fn compare(a: &Item, b: &Item, sort: SortBy, order: SortOrder) -> Ordering {

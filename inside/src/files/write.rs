@@ -6,7 +6,7 @@ use std::fs::File;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::files::frames::{Answer, TEMPORARY};
@@ -43,8 +43,34 @@ pub struct Write {
 pub struct Temporary {
     pub file: File,
     folder: OwnedFd,
-    name: String,
+    name: LiveName,
     named: bool,
+}
+
+/// A temporary name, hidden until this is dropped: after what had it has its real name or is gone.
+#[derive(Debug)]
+pub struct LiveName {
+    name: String,
+    live: Live,
+}
+
+/// Names under which something is being written.
+type Live = Arc<Mutex<HashSet<String>>>;
+
+impl LiveName {
+    pub fn as_str(&self) -> &str {
+        &self.name
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        self.name.as_bytes()
+    }
+}
+
+impl Drop for LiveName {
+    fn drop(&mut self) {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+    }
 }
 
 /// Seeded by the system for each.
@@ -52,22 +78,45 @@ fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
+/// Is it exactly what [`Temporaries::name`] makes, here or in a service before? What only begins like it is somebody's own.
+fn is_temporary(name: &[u8]) -> bool {
+    let hex = |text: &[u8]| text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    name.strip_prefix(TEMPORARY.as_bytes())
+        .is_some_and(|rest| rest.len() == 8 + 1 + 16 && rest[8] == b'-' && hex(&rest[..8]) && hex(&rest[9..]))
+}
+
 /// What this service calls its temporary files, and where it has looked for those of dead ones: a service that was killed,
 /// or whose sandbox died, leaves what it was writing.
 #[derive(Debug)]
 pub struct Temporaries {
     prefix: String,
+    live: Live,
     looked: Mutex<HashSet<(u64, u64)>>,
 }
 
 impl Temporaries {
     pub fn new() -> Self {
-        Self { prefix: format!("{TEMPORARY}{:08x}-", random() >> 32), looked: Mutex::default() }
+        let prefix = format!("{TEMPORARY}{:08x}-", random() >> 32);
+        Self { prefix, live: Live::default(), looked: Mutex::default() }
     }
 
     /// A name that is nobody's.
-    pub fn name(&self) -> String {
-        format!("{}{:016x}", self.prefix, random())
+    pub fn name(&self) -> LiveName {
+        let name = format!("{}{:016x}", self.prefix, random());
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+        LiveName { name, live: Arc::clone(&self.live) }
+    }
+
+    /// Is it something that is just being written, which is not for listings and copies? What only looks like it is shown:
+    /// nobody hides anything by a name.
+    pub fn hides(&self, folder: &OwnedFd, name: &[u8]) -> bool {
+        if !is_temporary(name) {
+            return false;
+        }
+        let live = std::str::from_utf8(name)
+            .is_ok_and(|name| self.live.lock().unwrap_or_else(PoisonError::into_inner).contains(name));
+        // One that was being written when the folder was read may have its real name by now.
+        live || matches!(statat(folder, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
     }
 
     /// Removes what dead services left in a folder; at the first writing to it, once. What cannot be removed stays.
@@ -88,7 +137,7 @@ impl Temporaries {
             return Ok(());
         };
         for name in listed {
-            if name.starts_with(TEMPORARY.as_bytes()) && !name.starts_with(self.prefix.as_bytes()) {
+            if is_temporary(&name) && !name.starts_with(self.prefix.as_bytes()) {
                 let _ = remove(&mut talk.deaf(), folder, &name, true, "", 0, &mut 0);
             }
         }
@@ -102,7 +151,7 @@ impl Temporary {
         let folder = folder.try_clone().of(shown)?;
         let name = service.temporaries.name();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(&folder, &name, flags, Mode::from_raw_mode(0o666)).of(shown)?;
+        let file = openat(&folder, name.as_str(), flags, Mode::from_raw_mode(0o666)).of(shown)?;
         Ok(Self { file: File::from(file), folder, name, named: false })
     }
 
@@ -126,7 +175,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.named {
-            let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
+            let _ = unlinkat(&self.folder, self.name.as_str(), AtFlags::empty());
         }
     }
 }

@@ -28,7 +28,7 @@ pub const WINDOW: u32 = 8;
 pub const MAX_OPERATIONS: usize = 16;
 /// Uploads in pieces that are under way at once; each is a file that is held open.
 pub const MAX_UPLOADS: usize = 16;
-/// What temporary files begin with; listings leave them out.
+/// What temporary files begin with; listings leave those out that are just being written.
 pub const TEMPORARY: &str = ".glassbox-tmp-";
 
 /// First and once: what may be reached.
