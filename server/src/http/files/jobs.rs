@@ -17,7 +17,7 @@ use super::super::error::ApiError;
 use super::super::extract::{Body, InSession};
 use super::super::principal::{self, Allowed};
 use super::super::sessions::find;
-use super::pump::{self, Pieces};
+use super::pump::{self, Piece, Pieces};
 use super::{Asked, checked, unexpected};
 use crate::error::DomainError;
 use crate::files::{Call, Said};
@@ -78,7 +78,11 @@ async fn tell(mut call: Call, first: JobLine, mut over: bool, pieces: Pieces) {
     loop {
         let Ok(mut text) = serde_json::to_vec(&next) else { return };
         text.push(b'\n');
-        if !pump::give(&pieces, Ok(Bytes::from(text))).await || over {
+        if !pump::give(&pieces, Piece::Bytes(Bytes::from(text))).await {
+            return;
+        }
+        if over {
+            pump::give(&pieces, Piece::End).await;
             return;
         }
         let said = tokio::select! {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use futures_util::StreamExt as _;
 use futures_util::stream::unfold;
+use futures_util::{Stream, StreamExt as _};
 use glassbox_shared::error::ErrorCode;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -25,8 +25,19 @@ const MOST_THROWN_AWAY: usize = 16 * 1024 * 1024;
 /// And for at most this long.
 const THROWING: Duration = Duration::from_secs(30);
 
-/// Where a body's pieces go; `Err` breaks the connection, so that the client knows that it did not get everything.
-pub(super) type Pieces = mpsc::Sender<Result<Bytes, std::io::Error>>;
+/// Part of a body.
+#[derive(Debug)]
+pub(super) enum Piece {
+    Bytes(Bytes),
+    /// It breaks off here, for this reason.
+    Broken(String),
+    /// That was all of it.
+    End,
+}
+
+/// Where a body's pieces go. Without [`Piece::End`] the connection breaks, so that the client knows that it did not get
+/// everything.
+pub(super) type Pieces = mpsc::Sender<Piece>;
 
 /// A body, filled by a task.
 pub(super) fn body<W>(app: &Arc<App>, work: impl FnOnce(Pieces) -> W) -> Body
@@ -41,14 +52,25 @@ where
             () = shutdown.cancelled() => {}
         }
     });
-    Body::from_stream(unfold(
-        receiver,
-        |mut receiver| async move { receiver.recv().await.map(|piece| (piece, receiver)) },
-    ))
+    Body::from_stream(stream(receiver))
+}
+
+/// Ends well only by an end that was said; whoever fills it may be cut off anywhere.
+fn stream(receiver: mpsc::Receiver<Piece>) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
+    unfold(Some(receiver), |receiver| async {
+        let mut receiver = receiver?;
+        let why = match receiver.recv().await {
+            Some(Piece::Bytes(bytes)) => return Some((Ok(bytes), Some(receiver))),
+            Some(Piece::End) => return None,
+            Some(Piece::Broken(why)) => why,
+            None => "it was cut off".to_owned(),
+        };
+        Some((Err(std::io::Error::other(why)), None))
+    })
 }
 
 /// Gives a piece to the client; `false`: it is gone.
-pub(super) async fn give(pieces: &Pieces, piece: Result<Bytes, std::io::Error>) -> bool {
+pub(super) async fn give(pieces: &Pieces, piece: Piece) -> bool {
     matches!(timeout(STALL, pieces.send(piece)).await, Ok(Ok(())))
 }
 
@@ -64,15 +86,18 @@ pub(super) async fn out(mut call: Call, pieces: Pieces, using: Option<Session>) 
                 if let Some(session) = &using {
                     session.touch();
                 }
-                if !give(&pieces, Ok(bytes)).await {
+                if !give(&pieces, Piece::Bytes(bytes)).await {
                     return;
                 }
             }
-            Ok(Said::Done(_)) => return,
+            Ok(Said::Done(_)) => {
+                give(&pieces, Piece::End).await;
+                return;
+            }
             Ok(Said::Head(_) | Said::Progress(_)) => {}
             Err(error) => {
                 tracing::debug!(%error, "content broke off");
-                give(&pieces, Err(std::io::Error::other(error.detail))).await;
+                give(&pieces, Piece::Broken(error.detail)).await;
                 return;
             }
         }
@@ -119,4 +144,30 @@ async fn throw_away(mut pieces: axum::body::BodyDataStream) {
     };
     // However far it came: the answer follows.
     let _ = timeout(THROWING, throwing).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a client gets of these pieces; `None`: it broke off.
+    async fn got(pieces: Vec<Piece>) -> Option<Vec<u8>> {
+        let (sender, receiver) = mpsc::channel(PIECES);
+        for piece in pieces {
+            sender.try_send(piece).expect("there is room");
+        }
+        drop(sender);
+        axum::body::to_bytes(Body::from_stream(stream(receiver)), 100).await.ok().map(|bytes| bytes.to_vec())
+    }
+
+    #[tokio::test]
+    async fn a_body_that_was_cut_off_does_not_look_whole() {
+        let content = || Piece::Bytes(Bytes::from_static(b"content"));
+        assert_eq!(got(vec![content(), Piece::End]).await.as_deref(), Some(b"content".as_slice()));
+        assert_eq!(got(vec![Piece::End]).await.as_deref(), Some(b"".as_slice()));
+        assert_eq!(got(vec![content()]).await, None);
+        assert_eq!(got(vec![content(), Piece::Broken("the sandbox died".to_owned())]).await, None);
+        assert_eq!(got(vec![content(), Piece::Bytes(Bytes::new())]).await, None, "nothing is no end");
+        assert_eq!(got(Vec::new()).await, None);
+    }
 }
