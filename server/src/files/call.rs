@@ -105,13 +105,11 @@ impl Call {
         if self.job {
             return self.rest().await;
         }
-        match timeout(END, self.rest()).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                self.link.give_up("it does not come to an end");
-                Err(self.link.failure())
-            }
+        if let Ok(answer) = timeout(END, self.rest()).await {
+            return answer;
         }
+        self.link.give_up("it does not come to an end");
+        Err(self.link.failure())
     }
 
     async fn rest(&mut self) -> Result<Answer, DomainError> {
