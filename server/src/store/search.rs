@@ -368,7 +368,7 @@ mod tests {
         );
         let twice = query("Word word \"word\" WORD \"Word\"");
         assert_eq!((twice.text.as_str(), twice.terms()), ("\"Word\" * AND \"word\"", 2));
-        let many: String = (100..200).map(|number| format!("{number} ")).collect();
+        let many = (100..200).map(|number| number.to_string()).collect::<Vec<_>>().join(" ");
         assert_eq!((query(&many).terms(), query(&many).text.matches('*').count()), (MAX_TERMS, MAX_BEGINNINGS));
     }
 

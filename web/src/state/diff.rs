@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_change_in_the_middle_has_three_equal_lines_around_it() {
-        let old: String = (0..20).map(|n| format!("{n}\n")).collect();
+        let old = (0..20).map(|n| n.to_string()).collect::<Vec<_>>().join("\n") + "\n";
         let new = old.replace("10\n", "ten\nand a half\n");
         let lines = diff(&old, &new).expect("small");
         assert_eq!(lines.first(), Some(&Line::Skipped(7)));
