@@ -54,18 +54,22 @@ impl Sessions {
 
     /// Tries again with those that an engine's trouble kept from coming back.
     pub(super) async fn recover_spared(&self) {
-        for record in self.take_spared() {
-            let (id, spare) = (record.id.clone(), record.clone());
+        let _turn = self.shared.trying_again.lock().await;
+        // Each stays spared until it is back, so that no sweep takes what is its own.
+        for record in self.spared() {
+            let id = record.id.clone();
             let recovered = async {
                 let unfinished = self.shared.store.unfinished_commands().await?;
                 let commands = unfinished.into_iter().filter(|command| command.session_id == id).collect();
                 self.recover_one(record, commands).await
             };
             match recovered.await {
-                Ok(()) => tracing::info!(session = %id, "a session came back after all"),
+                Ok(()) => {
+                    self.spare_no_more(&id);
+                    tracing::info!(session = %id, "a session came back after all");
+                }
                 Err(error) => {
                     tracing::warn!(%error, session = %id, "a session can still not be brought back; trying again");
-                    self.spare(spare);
                 }
             }
         }

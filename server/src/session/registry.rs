@@ -45,6 +45,8 @@ pub(super) struct Shared {
     pub(super) sessions: Mutex<HashMap<SessionId, Session>>,
     /// Sessions that could not be brought back yet: what is theirs is left alone until that works.
     spared: Mutex<Vec<SessionRecord>>,
+    /// Who tries again with those.
+    pub(super) trying_again: tokio::sync::Mutex<()>,
     pub(super) runtime: Runtime,
     engine: EngineWatch,
     pub(super) store: Store,
@@ -67,6 +69,7 @@ impl Sessions {
         let shared = Shared {
             sessions: Mutex::new(HashMap::new()),
             spared: Mutex::new(Vec::new()),
+            trying_again: tokio::sync::Mutex::new(()),
             engine: EngineWatch::new(runtime.trouble()),
             runtime,
             store,
@@ -189,8 +192,12 @@ impl Sessions {
         self.shared.spared.lock().unwrap_or_else(PoisonError::into_inner).push(record);
     }
 
-    pub(super) fn take_spared(&self) -> Vec<SessionRecord> {
-        std::mem::take(&mut *self.shared.spared.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn spared(&self) -> Vec<SessionRecord> {
+        self.shared.spared.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn spare_no_more(&self, id: &SessionId) {
+        self.shared.spared.lock().unwrap_or_else(PoisonError::into_inner).retain(|record| record.id != *id);
     }
 
     pub(super) fn bring_back(&self, prepared: Prepared, begin: Begin) {
@@ -329,7 +336,7 @@ impl Sessions {
         let Inventory { containers, workspaces } = self.shared.runtime.inventory().await?;
         let mut records: Vec<SessionRecord> =
             self.all().iter().map(|session| session.inner.record.borrow().clone()).collect();
-        records.extend(self.shared.spared.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+        records.extend(self.spared());
         // One that cannot be removed must not keep all others.
         let mut failed = Ok(());
         for Owned { name, .. } in containers {
