@@ -72,7 +72,7 @@ check('the server is killed and started again: the page comes back by itself, an
   const next = await agent.run(session, 'cat file');
   await ann.isShown(next);
   await ann.writes(/^kept$/);
-  await ann.at('restart-card').first().waitFor();
+  assert.equal(await ann.at('restart-card').count(), 0, 'the sandbox went on');
 });
 
 check('a tab that was frozen slows nothing, and shows the present when it wakes', async ({ agent, person, session: shared }) => {
