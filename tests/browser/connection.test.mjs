@@ -1,6 +1,7 @@
 // The line to the server breaks, the server dies, the tab sleeps: the page says so and misses nothing.
 import assert from 'node:assert/strict';
 
+import { killSandboxOf } from './support/docker.mjs';
 import { LINE_LOST } from './support/glass.mjs';
 import { house } from './support/house.mjs';
 import { Proxy } from './support/proxy.mjs';
@@ -73,6 +74,9 @@ check('the server is killed and started again: the page comes back by itself, an
   await ann.isShown(next);
   await ann.writes(/^kept$/);
   assert.equal(await ann.at('restart-card').count(), 0, 'the sandbox went on');
+
+  await killSandboxOf(session);
+  await ann.at('restart-card').first().waitFor();
 });
 
 check('a tab that was frozen slows nothing, and shows the present when it wakes', async ({ agent, person, session: shared }) => {

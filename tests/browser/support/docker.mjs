@@ -43,6 +43,12 @@ export async function objectsOf(instance) {
   return [...lines(await docker(...containers)), ...lines(await docker(...volumes))];
 }
 
+/** Kills the sandbox of a session, as a fault of the machine would. */
+export async function killSandboxOf(session) {
+  const [container] = lines(await docker('ps', '--format', '{{.Names}}', '--filter', `label=glassbox.session=${session}`));
+  await docker('kill', container);
+}
+
 /** Removes them; returns what there was. Synchronous, for the last moments of a process. */
 export function removeObjectsOf(instance) {
   const { containers, volumes } = ofInstance(instance);
