@@ -218,6 +218,8 @@ check('the keyboard does it: move, open, go up, name, delete', async ({ person }
   await keyboard.press('ArrowDown');
   await keyboard.press('Enter');
   await until('it is open', async () => (await ann.at('file-text').textContent()) === 'x\n');
+  // Between the new name and the page's hearing of it, somebody may ask for the old one.
+  ann.expect(/status of 404/);
   await ann.at('file-table').focus();
   await keyboard.press('F2');
   await until('the name has the focus', async () => (await ann.focus()) === 'file-name');
