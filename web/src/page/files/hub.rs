@@ -6,11 +6,12 @@ use leptos::task::spawn_local;
 
 use glassbox_shared::files::FileEntry;
 use glassbox_shared::id::SessionId;
-use glassbox_shared::session::Profile;
+use glassbox_shared::session::{Profile, SessionState};
 
 use super::calls::{self, Question};
 use crate::page::api::Failure;
 use crate::page::route::{Go, use_route};
+use crate::page::store::{Store, use_store};
 use crate::state::files::{PAGE, RELOADED, Tree, is_folder};
 
 /// Seconds that the server may hold the question for changes of the folder at the top. One question a tab at a time:
@@ -35,6 +36,7 @@ pub enum Dialog {
 /// Handle to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Files {
+    store: Store,
     session: StoredValue<SessionId>,
     home: StoredValue<String>,
     /// The tree; `None` until its session is known.
@@ -61,6 +63,7 @@ impl Files {
         let route = use_route();
         let file = Memo::new(move |_| route.query("file").filter(|path| !path.is_empty()));
         Self {
+            store: use_store(),
             session: StoredValue::new(session),
             home: StoredValue::new(String::new()),
             tree: RwSignal::new(Tree::default()),
@@ -171,12 +174,13 @@ impl Files {
         Some(all)
     }
 
-    /// Ends when the page of the session does.
+    /// Ends when the session does, or its page.
     async fn follow(self) {
         loop {
             TimeoutFuture::new(ROUND_MS).await;
             let (Some(watched), Some(visible)) = (self.watched(), self.visible.try_get_untracked()) else { return };
-            if document().hidden() || !visible || watched.is_empty() {
+            let Some(state) = self.state().filter(|state| !matches!(state, SessionState::Ended { .. })) else { return };
+            if document().hidden() || !visible || watched.is_empty() || state != SessionState::Ready {
                 TimeoutFuture::new(REST_MS).await;
                 continue;
             }
@@ -193,6 +197,12 @@ impl Files {
                 }
             }
         }
+    }
+
+    /// `None`: deleted.
+    fn state(self) -> Option<SessionState> {
+        let id = self.session.try_get_value()?;
+        self.store.peek(|world| world.session(&id).map(|session| session.view.state))
     }
 
     async fn heard(self, path: String, version: String) {

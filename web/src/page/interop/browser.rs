@@ -127,6 +127,8 @@ pub fn is_typing() -> bool {
     let open_dialog = document().query_selector("dialog[open]").ok().flatten().is_some();
     open_dialog
         || document().active_element().is_some_and(|element| {
-            element.closest("input, textarea, select, [contenteditable], .xterm").ok().flatten().is_some()
+            let closest = |selector| element.closest(selector).ok().flatten().is_some();
+            // A dialog that has just been closed keeps the focus until the browser draws again.
+            closest("input, textarea, select, [contenteditable], .xterm") && !closest("dialog:not([open])")
         })
 }

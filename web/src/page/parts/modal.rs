@@ -36,9 +36,15 @@ pub fn Modal(
             open.set(false);
         }
     };
+    // The browser tells it late: by then the dialog may be open again.
+    let closed = move |_| {
+        if node.get().is_some_and(|dialog| !dialog.open()) {
+            open.set(false);
+        }
+    };
     let children = StoredValue::new(children);
     view! {
-        <dialog node_ref=node class=class aria-label=label on:close=move |_| open.set(false) on:mousedown=beside>
+        <dialog node_ref=node class=class aria-label=label on:close=closed on:mousedown=beside>
             <Show when=move || open.get()>{children.with_value(|children| children())}</Show>
         </dialog>
     }
