@@ -420,7 +420,7 @@ impl Driver {
             Order::SessionEnding => self.session_ending = true,
             Order::SessionEnded => self.verdict = Some(Verdict::SessionEnded),
             Order::OutOfMemory => {
-                if memory_may_have_ended(&self.view.borrow()) {
+                if memory_may_have_ended(&self.view.borrow(), clock::now()) {
                     self.view.send_modify(|view| view.out_of_memory = true);
                 }
             }
@@ -548,6 +548,8 @@ impl Driver {
             return false;
         }
         self.kill = None;
+        // The engine's word may have come while it was stored; the output's end stores it.
+        view.out_of_memory |= self.view.borrow().out_of_memory;
         self.view.send_replace(view);
         self.announce();
         true
@@ -574,6 +576,12 @@ impl Driver {
         }
         let Some(writer) = self.writer.take() else { return };
         let state = writer.finish(self.conversation.is_over());
+        // An order that was taken is heard: the engine's word on memory comes in just these moments. Whoever comes later is
+        // refused, and the owner tells it.
+        self.inbox.close();
+        while let Ok(order) = self.inbox.try_recv() {
+            self.obey(order, None);
+        }
         let mut view = self.current();
         view.output_closed = true;
         view.output_complete = state.complete;
@@ -631,12 +639,13 @@ impl Driver {
 /// The engine reports that memory ran out up to some moments after the process that it ended was waited for; in seconds.
 const MEMORY_REPORT_DELAY: f64 = 2.0;
 
-/// May memory that has just run out have to do with this command: does it run, or did it just end badly?
-pub fn memory_may_have_ended(view: &CommandView) -> bool {
-    let just_now = || view.ended_at.is_some_and(|at| clock::now() - at <= MEMORY_REPORT_DELAY);
+/// May memory that the engine saw run out at `reported` (Unix seconds) have to do with this command: did it run then, or
+/// had it just ended badly?
+pub fn memory_may_have_ended(view: &CommandView, reported: f64) -> bool {
+    let just_then = view.created_at <= reported && view.ended_at.is_some_and(|at| reported - at <= MEMORY_REPORT_DELAY);
     match view.state {
         CommandState::Exited { code: 0 } => false,
-        CommandState::Exited { .. } | CommandState::Signaled { .. } => just_now(),
+        CommandState::Exited { .. } | CommandState::Signaled { .. } => just_then,
         _ => !view.state.is_final(),
     }
 }

@@ -18,6 +18,7 @@ use crate::command::log::LogSettings;
 use crate::control::Principal;
 use crate::error::DomainError;
 use crate::feed::Feed;
+use crate::runtime::RuntimeEvent;
 use crate::runtime::fake::FakeRuntime;
 use crate::store::Store;
 
@@ -240,6 +241,42 @@ async fn a_dead_sandbox_ends_its_commands_and_is_made_again_on_its_workspace() {
     assert_eq!(world.ended(&again).await.state, CommandState::Exited { code: 3 });
     assert_eq!(world.engine.workspaces().len(), 1);
     world.eventually("the dead container is gone", || world.engine.containers().len() == 1).await;
+}
+
+/// The engine's word on memory comes just when the command ends: while its end is stored, while its log is closed, and
+/// after both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn that_memory_ran_out_is_told_whenever_the_engines_word_comes() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let container = world.engine.containers().pop().expect("a container");
+    for round in 0..40_u32 {
+        let command = world.run(&session, "exit 1").await;
+        let handle = || async {
+            let session = world.sessions.get("acme", &session).expect("a session");
+            session.command(&command.command_id).await.expect("the command")
+        };
+        if round % 4 > 0 {
+            handle().await.wait_end(PATIENCE).await;
+        }
+        // Some rounds later by so many turns of the others.
+        for _ in 0..round % 4 * 8 {
+            tokio::task::yield_now().await;
+        }
+        world.engine.report(RuntimeEvent::OutOfMemory { container: container.clone() });
+        let told = async {
+            let mut look = tokio::time::interval(Duration::from_millis(5));
+            while !handle().await.view().out_of_memory {
+                look.tick().await;
+            }
+        };
+        assert!(tokio::time::timeout(PATIENCE, told).await.is_ok(), "round {round}: never told");
+        world.ended(&command).await;
+        let stored = world.store.command(&session, &command.command_id).await.expect("a look");
+        assert!(stored.is_some_and(|view| view.out_of_memory), "round {round}: not stored");
+    }
+    let innocent = world.ended(&world.run(&session, "exit 1").await).await;
+    assert!(!innocent.out_of_memory, "what began afterwards has nothing to do with it");
 }
 
 #[tokio::test]
