@@ -13,6 +13,7 @@ mod keys;
 mod link;
 mod run;
 mod serve;
+mod signals;
 
 /// See into, and step into, the sandboxes in which AI agents work.
 #[derive(Debug, Parser)]

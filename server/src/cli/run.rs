@@ -12,9 +12,9 @@ use clap::Args;
 use glassbox_shared::actor::{Actor, Role};
 use glassbox_shared::command::{CommandState, Interruption, KillCommand, RunCommand, signal_name};
 use glassbox_shared::session::{CreateSession, MemorySize, Profile};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::signals::Signals;
 use crate::command::Command;
 use crate::control::Principal;
 use crate::server::config::{Config, DEFAULT_IMAGE};
@@ -54,35 +54,9 @@ fn profile(text: &str) -> Result<Profile, String> {
     }
 }
 
-/// Every signal that asks this program to leave: each ends the command and removes the sandbox.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
-}
-
-impl Signals {
-    /// Followed from here on, so that none of them ends this program in the middle of something.
-    fn follow() -> anyhow::Result<Self> {
-        let follow = |kind| signal(kind).context("signals cannot be followed");
-        Ok(Self {
-            interrupt: follow(SignalKind::interrupt())?,
-            terminate: follow(SignalKind::terminate())?,
-            hang_up: follow(SignalKind::hangup())?,
-        })
-    }
-
-    async fn any(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hang_up.recv() => {}
-        }
-    }
-}
-
 /// Runs it; the exit code is the command's.
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    // Each of them ends the command and removes the sandbox.
     let mut signals = Signals::follow()?;
     let folder =
         tempfile::Builder::new().prefix("glassbox-run-").tempdir().context("a temporary folder could not be made")?;

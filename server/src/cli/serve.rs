@@ -7,11 +7,11 @@ use anyhow::Context as _;
 use clap::Args;
 use glassbox_shared::actor::Role;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::demo;
+use super::signals::Signals;
 use crate::access::{LINK_SECONDS, link_url};
 use crate::http::tls::Tls;
 use crate::server::config::{LogFormat, ServeArgs};
@@ -56,14 +56,13 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         "the demo agent speaks plain HTTP; leave out --demo, or the certificate"
     );
     let base = config.public_urls.first().map_or_else(|| format!("{scheme}://{address}"), |url| url.origin.clone());
-    // Followed from here on, so that none of them ends this program in the middle of something.
     let mut signals = Signals::follow()?;
     let runtime = server::connect(&config.image, data.instance())?;
     let shutdown = CancellationToken::new();
     let server = tokio::select! {
         started = Server::start(config, data, runtime, shutdown.clone()) => started?,
         // A start can take minutes after a crash. Cut off, it is as a crash more.
-        () = signals.until_stop(None) => {
+        () = until_stop(&mut signals, None) => {
             say("glassbox is stopping");
             return Ok(());
         }
@@ -81,7 +80,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let stopping = {
         let (shutdown, tls) = (shutdown.clone(), server.tls());
         async move {
-            signals.until_stop(tls.as_deref()).await;
+            until_stop(&mut signals, tls.as_deref()).await;
             say("glassbox is stopping");
             if let Some(demo) = demo {
                 demo.end().await;
@@ -138,39 +137,21 @@ impl Demo {
     }
 }
 
-/// The signals that mean something here.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
-}
-
-impl Signals {
-    fn follow() -> anyhow::Result<Self> {
-        let follow = |kind| signal(kind).context("signals cannot be followed");
-        Ok(Self {
-            interrupt: follow(SignalKind::interrupt())?,
-            terminate: follow(SignalKind::terminate())?,
-            hang_up: follow(SignalKind::hangup())?,
-        })
-    }
-
-    /// Returns when the server shall stop; until then it sees to the certificate.
-    async fn until_stop(&mut self, tls: Option<&Tls>) {
-        let has_terminal = std::io::stdin().is_terminal();
-        let mut looks = tokio::time::interval(CERTIFICATE_INTERVAL);
-        loop {
-            tokio::select! {
-                _ = self.interrupt.recv() => return,
-                _ = self.terminate.recv() => return,
-                _ = self.hang_up.recv() => {
-                    if has_terminal {
-                        return;
-                    }
-                    read_again(tls);
+/// Returns when the server shall stop; until then it sees to the certificate.
+async fn until_stop(signals: &mut Signals, tls: Option<&Tls>) {
+    let has_terminal = std::io::stdin().is_terminal();
+    let mut looks = tokio::time::interval(CERTIFICATE_INTERVAL);
+    loop {
+        tokio::select! {
+            _ = signals.interrupt.recv() => return,
+            _ = signals.terminate.recv() => return,
+            _ = signals.hang_up.recv() => {
+                if has_terminal {
+                    return;
                 }
-                _ = looks.tick() => tell_validity(tls),
+                read_again(tls);
             }
+            _ = looks.tick() => tell_validity(tls),
         }
     }
 }
