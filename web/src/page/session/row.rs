@@ -3,6 +3,7 @@
 use crate::page::parts::part::{attr, part};
 use leptos::prelude::*;
 
+use glassbox_shared::command::CommandView;
 use glassbox_shared::id::CommandId;
 use glassbox_shared::text::plain;
 
@@ -23,12 +24,15 @@ pub fn CommandRow(id: CommandId) -> impl IntoView {
     let (store, clock) = (use_store(), use_clock());
     let key = id.clone();
     let command = Memo::new(move |_| store.command(&here.id(), &key));
-    let look =
-        Memo::new(move |_| command.with(|command| command.as_ref().map(|command| look::command(command, clock.now()))));
+    // One that is over does not change with the time: thousands of rows then sleep through the seconds.
+    let now = move |command: &CommandView| command.ended_at.unwrap_or_else(|| clock.now());
+    let look = Memo::new(move |_| {
+        command.with(|command| command.as_ref().map(|command| look::command(command, now(command))))
+    });
     let time = Memo::new(move |_| {
         command.with(|command| {
             let command = command.as_ref()?;
-            let ran = look::ran_for(command, clock.now());
+            let ran = look::ran_for(command, now(command));
             Some(if command.state.is_final() {
                 format!("in {}", words::short_duration_ms((ran * 1000.0) as u64))
             } else {
@@ -88,7 +92,7 @@ pub fn RestartCard(index: usize) -> impl IntoView {
         restart.get().map(|restart| {
             view! {
                 <li class="restart-card" data-testid="restart-card">
-                    <p class="title"><span class="state tone-quiet"><StateIcon glyph=Glyph::Turn /></span>{look::restart(&restart)}</p>
+                    <p class="title"><span class="state tone-quiet"><StateIcon glyph=Glyph::Turn /></span>{look::restarted(restart.cause)}</p>
                     <dl>
                         <div><dt>"Kept"</dt><dd>{plain(&restart.kept)}</dd></div>
                         <div><dt>"Lost"</dt><dd>{plain(&restart.lost)}</dd></div>
