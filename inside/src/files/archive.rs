@@ -11,13 +11,13 @@ use flate2::write::GzEncoder;
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::files::frames::{Answer, FromFiles, Head, MAX_DATA};
 use glassbox_shared::files::path::display;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, FileType, Stat, readlinkat, statat};
 
 use super::Service;
 use super::entry;
 use super::error::{Error, Naming as _, Result};
 use super::list::whole_names;
-use super::root::{Links, MAX_DEPTH, read_file, read_folder};
+use super::root::{Links, MAX_DEPTH, look_into, read_file, read_folder};
 use super::talk::Talk;
 
 const BLOCK: usize = 512;
@@ -138,8 +138,7 @@ impl Packer<'_> {
                 Err(error) => return Ok(Err(error)),
             },
             FileType::Directory => {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                match openat(folder, own, flags, Mode::empty()).of(own) {
+                match look_into(folder.as_fd(), own).and_then(|inner| read_folder(inner.as_fd())).of(own) {
                     Ok(inner) => {
                         self.header(name, b'5', &stat, 0, b"")?;
                         self.pack_below(&inner, name, depth + 1)?;

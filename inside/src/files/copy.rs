@@ -13,7 +13,7 @@ use super::Service;
 use super::delete::remove;
 use super::error::{Error, Naming as _, Result};
 use super::list::whole_names;
-use super::root::{MAX_DEPTH, read_file, read_folder, too_deep};
+use super::root::{MAX_DEPTH, look_into, read_file, read_folder, too_deep};
 use super::talk::Talk;
 use super::write::{at_place, rename, source, target};
 
@@ -78,11 +78,10 @@ fn copy_one(
         }
         FileType::Directory if depth >= MAX_DEPTH => return Err(too_deep(path.as_bytes())),
         FileType::Directory => {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let inner = openat(from, name, flags, Mode::empty()).of(name)?;
+            let inner = look_into(from.as_fd(), name).of(name)?;
             // Writable until all is in it.
             mkdirat(to, new, Mode::from_raw_mode(0o700)).of(name)?;
-            let made = openat(to, new, flags, Mode::empty()).of(name)?;
+            let made = look_into(to.as_fd(), new).of(name)?;
             for own in whole_names(service, talk, &read_folder(inner.as_fd()).of(name)?, name)? {
                 let path = format!("{path}/{}", encode(&own));
                 copy_one(service, talk, (&inner, &own), (&made, &own), &path, depth + 1, copied)?;

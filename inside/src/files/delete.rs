@@ -5,13 +5,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::files::frames::Answer;
 use glassbox_shared::files::path::encode;
-use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
+use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 
 use super::Service;
 use super::error::{Error, Naming as _, Result};
 use super::list::names;
-use super::root::{MAX_DEPTH, read_folder, too_deep};
+use super::root::{MAX_DEPTH, look_into, read_folder, too_deep};
 use super::talk::Talk;
 use super::write::source;
 
@@ -60,8 +60,7 @@ pub fn remove(
     if depth >= MAX_DEPTH {
         return Err(too_deep(path.as_bytes()));
     }
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let inner = match openat(folder, name, flags, Mode::empty()) {
+    let inner = match look_into(folder.as_fd(), name) {
         Ok(inner) => inner,
         Err(Errno::NOENT) if depth > 0 => return Ok(()),
         // It could not be unlinked although it is no folder.

@@ -195,6 +195,12 @@ fn again(folder: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
     folder.try_clone_to_owned().of(name)
 }
 
+/// A folder in a folder, only to look at, never through a link. (A folder that is opened to be read must not be opened by
+/// name: gVisor of 2024-07 follows a link for `O_DIRECTORY`, whatever `O_NOFOLLOW` says, unless `O_PATH` is there.)
+pub fn look_into(folder: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
+    openat(folder, name, LOOK.union(OFlags::DIRECTORY), Mode::empty())
+}
+
 /// The same folder, to be read.
 pub fn read_folder(folder: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     openat(folder, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
