@@ -6,6 +6,7 @@
 mod architecture;
 mod auth;
 mod backup;
+mod bombs;
 mod cli;
 mod cli_engine;
 mod cli_run;
@@ -15,7 +16,9 @@ mod disk_full;
 mod engine_faults;
 mod files;
 mod files_access;
+mod files_full;
 mod files_hostile;
+mod files_race;
 mod files_write;
 mod flood;
 mod helper_place;
