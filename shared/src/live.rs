@@ -109,10 +109,10 @@ pub enum GapReason {
     ViewerBehind,
 }
 
-/// What the server says.
+/// What the server says. `E`: an event, or what a viewer wants to read it as at first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum FromServer {
+pub enum FromServer<E = Event> {
     /// First.
     Hello {
         /// Names the server process.
@@ -127,7 +127,7 @@ pub enum FromServer {
         /// Grows with every event.
         sequence: u64,
         /// What.
-        event: Event,
+        event: E,
     },
     /// Events were dropped because this viewer was too slow: load the lists again.
     Reload {
@@ -191,19 +191,19 @@ pub struct EngineTrouble {
     pub detail: String,
 }
 
-/// What can happen in a tenant. Views replace what the viewer had.
+/// What can happen in a tenant. Views replace what the viewer had. `S`, `C`: as in [`FromServer`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Event {
+pub enum Event<S = Box<SessionView>, C = Box<CommandView>> {
     /// A session is new or changed.
     Session {
         /// As it is now (without `latest_command`).
-        session: Box<SessionView>,
+        session: S,
     },
     /// A command is new or changed.
     Command {
         /// As it is now.
-        command: Box<CommandView>,
+        command: C,
     },
     /// A command's output grew; sent at most a few times a second for each command.
     Progress {

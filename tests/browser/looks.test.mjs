@@ -122,6 +122,99 @@ check('the list of sessions, the session page, its question and its dialogs', as
   assertNone(problems);
 });
 
+/** A session of the person's own, with something to look at in its workspace. */
+async function ownFiles(glass) {
+  const post = async (path, data) => (await glass.page.request.post(`${glass.base}/v1/sessions${path}`, { data, headers: { origin: glass.base } })).json();
+  const { session_id: session } = await post('', { name: 'payments-fix', profile: 'open', memory: '512m' });
+  const python = [
+    'from decimal import Decimal', '', '', 'class Refund:', '    """A part of a payment that goes back."""', '',
+    '    def __init__(self, amount: Decimal, currency: str = "EUR"):', '        if amount <= 0:', '            raise ValueError("a refund is positive")',
+    '        self.amount = amount  # in the currency\'s own units', '        self.currency = currency',
+  ];
+  const lines = (text) => text.map((line) => `'${line.replaceAll("'", `'\\''`)}'`).join(' ');
+  const script = `mkdir -p src tests notes && printf '%s\\n' ${lines(python)} > src/refund.py && touch src/__init__.py tests/test_refund.py && printf '# Refunds\\n' > README.md && head -c 70000 /dev/urandom > fixture.bin`;
+  const { command_id: id } = await post(`/${session}/commands`, { command: script });
+  await until('the files are there', async () => (await (await glass.page.request.get(`${glass.base}/v1/sessions/${session}/commands/${id}?wait=10`)).json()).state === 'exited');
+  return session;
+}
+
+check('the file browser, a file, what changed in it, an editor, and the question before a file goes', async ({ person }) => {
+  const problems = [];
+  const ann = await person();
+  const session = await ownFiles(ann);
+  const file = (path) => ann.page.locator(`[data-testid=file-row][data-path="/root/${path}"]`);
+  await ann.openSession(session);
+  await file('src').click();
+  await file('src/refund.py').click();
+  await until('the text is shown', async () => /class Refund/.test(await ann.at('file-text').textContent()));
+  problems.push(...(await look(ann, 'file')));
+  await ann.page.setViewportSize({ width: 390, height: WIDTHS[390] });
+  await ann.page.getByRole('navigation', { name: 'Parts of the session' }).getByRole('button', { name: 'Files' }).click();
+  await file('src').waitFor();
+  problems.push(...(await look(ann, 'files')));
+
+  await ann.at('file-edit').click();
+  problems.push(...(await look(ann, 'file-editor', ['1440', '390'])));
+  await ann.at('file-editor').fill((await ann.at('file-editor').inputValue()).replace('"EUR"', '"USD"'));
+  await ann.at('file-save').click();
+  await ann.shows('toasts', /saved/);
+  await file('fixture.bin').click();
+  await ann.at('hex-note').waitFor();
+  problems.push(...(await look(ann, 'file-hex', ['1440', '390'])));
+  await ann.at('file-delete').click();
+  await ann.at('file-delete-confirm').waitFor();
+  problems.push(...(await look(ann, 'file-delete', ['1440', '390'])));
+  assertNone(problems);
+});
+
+check('the history: empty, a search, ended sessions, the time line, and the question before a removal', async ({ server, agent, person }) => {
+  const problems = [];
+  const nobody = await person({ key: server.keys.empty });
+  await nobody.open('/history');
+  await nobody.at('history-empty').waitFor();
+  problems.push(...(await look(nobody, 'history-empty')));
+
+  const names = ['payments-fix', 'docs-site', 'etl-backfill'];
+  const sessions = await Promise.all(names.map((name) => agent.makeSession(name)));
+  const tests = `for i in $(seq 1 40); do echo "tests/test_pay.py::test_case_$i PASSED"; done; echo 'E   PermissionError: [Errno 13] Permission denied: /srv/ledger'; echo '1 failed, 40 passed in 2.3 s'; exit 1`;
+  const failing = await agent.end(await agent.run(sessions[0], tests));
+  await agent.end(await agent.run(sessions[0], 'ls -l /srv || true'));
+  await agent.kill(await agent.run(sessions[0], 'exec sleep 1000'));
+  await agent.end(await agent.run(sessions[1], 'cat /etc/shadow || echo "permission denied, as it should be"'));
+  await agent.end(await agent.run(sessions[2], 'echo loaded 1,204 rows'));
+  await until('it is found', async () => (await agent.done('GET', '/v1/search?q=permission+denied')).hits.length > 2);
+  await agent.deleteSession(sessions[2]);
+  await agent.deleteSession(sessions[0]);
+
+  const ann = await person();
+  await ann.open('/history?q=permission%20denied');
+  await ann.at('search-hit').first().waitFor();
+  await ann.page.getByText('kept for').waitFor();
+  problems.push(...(await look(ann, 'search')));
+  await ann.open('/history');
+  await until('both are listed', async () => (await ann.at('history-row').count()) >= 2);
+  problems.push(...(await look(ann, 'history')));
+  await ann.page.keyboard.press('Control+k');
+  await ann.at('palette-input').fill('permission');
+  problems.push(...(await look(ann, 'palette-search', ['1440', '390'])));
+  await ann.page.keyboard.press('Escape');
+
+  await ann.open(`/sessions/${sessions[0]}/commands/${failing.command_id}?at=1500`);
+  await ann.page.locator('.linked-line').waitFor();
+  await ann.page.getByRole('button', { name: 'Time line' }).click();
+  await ann.at('timeline').getByText('The session ended').waitFor();
+  problems.push(...(await look(ann, 'time-line', ['1440', '768'])));
+  await ann.page.setViewportSize({ width: 390, height: WIDTHS[390] });
+  await ann.page.getByRole('navigation', { name: 'Parts of the session' }).getByRole('button', { name: 'Info' }).click();
+  problems.push(...(await look(ann, 'time-line', ['390'])));
+  await ann.page.getByRole('button', { name: 'Facts' }).click();
+  problems.push(...(await look(ann, 'ended-facts', ['390', '1440'])));
+  await ann.at('purge-session').click();
+  await ann.page.getByText('Left alone').waitFor();
+  problems.push(...(await look(ann, 'purge', ['1440', '390'])));
+  assertNone(problems);
+});
+
 check('a phone: one column, a bar at the bottom, and a kill by thumb', async ({ agent, person }) => {
   const session = await agent.makeSession('on the phone');
   const command = await agent.run(session, 'echo hello from the sandbox; exec sleep 1000');

@@ -22,7 +22,7 @@ function counted(id, number) {
 
 /** Answers questions after the commands of a session with thousands, made from a real one: running them would take minutes. */
 async function pretendMany(glass, session, real) {
-  const address = new RegExp(`/v1/sessions/${session}/commands\\?`);
+  const address = new RegExp(`/v1/(sessions|history)/${session}/commands\\?`);
   await glass.page.route(address, async (route) => {
     const asked = new URL(route.request().url()).searchParams;
     const last = Math.min(Number(asked.get('before') ?? COMMANDS + 1), COMMANDS + 1) - 1;

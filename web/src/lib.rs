@@ -7,7 +7,7 @@
 //!
 //! # Building
 //! `trunk build` (see `Trunk.toml` and `web/index.html`) writes `web/dist`. Everything is served from the origin's root: any
-//! address that is not a file there and not the API's (`/`, `/sign-in`, `/sessions/{id}`) gets `index.html`.
+//! address that is not a file there and not the API's (`/`, `/sign-in`, `/sessions/{id}`, `/history`) gets `index.html`.
 //! Files under `/vendor/` have their version in the path; the others have a hash in their name, `boot.js` excepted.
 //! `web/mock/server.mjs` serves `web/dist` with made-up sessions, to look at the page without Docker.
 //!
@@ -21,6 +21,7 @@
 //! | session | `session-name`, `control`, `delete-session`, `delete-confirm`, `missing-session`, `restart-card` |
 //! | commands | `command-row` (`data-command-id`, `data-state`: the state's word on the wire; `aria-current` when shown), `run-input`, `run-submit`, `run-note` (why one may not) |
 //! | output | `output` (its property `glassboxTerminal` is the xterm.js `Terminal`: read the text from `buffer.active`), `command-text`, `status`, `earlier-note`, `gap-note`, `link-note`, `jump-to-live`, `way-back`, `download-log` |
+//! | history | `to-history`, `history-search`, `search-status`, `search-hit`, `history-row` (`data-session-id`), `history-maker`, `history-reason`, `history-empty`, `history-none`; in a session: `timeline`, `purge-session`, `purge-confirm` |
 //! | kill | `kill`, `kill-confirm`, `kill-cancel`, `kill-progress`, `kill-result` |
 
 pub mod state;

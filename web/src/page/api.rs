@@ -6,11 +6,12 @@ use gloo_net::http::{Request, RequestBuilder, Response};
 use js_sys::Uint8Array;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use wasm_bindgen_futures::JsFuture;
 
 use glassbox_shared::actor::{Actor, Role};
 use glassbox_shared::command::{CommandList, CommandView, KillCommand, RunCommand, output_headers};
-use glassbox_shared::error::{ErrorBody, ErrorCode};
+use glassbox_shared::error::ErrorCode;
 use glassbox_shared::id::{CommandId, SessionId};
 use glassbox_shared::session::{CreateSession, SessionList, SessionView};
 
@@ -94,13 +95,11 @@ pub(super) fn answer(request: Result<Request, gloo_net::Error>) -> Boxed<Respons
         }
         let status = response.status();
         let text = response.text().await.unwrap_or_default();
-        if let Ok(body) = serde_json::from_str::<ErrorBody>(&text) {
-            return Err(Failure { status, code: Some(body.code), detail: body.detail });
-        }
         // A code that this page does not know yet still comes with words.
-        let detail = serde_json::from_str::<serde_json::Value>(&text).ok();
-        let detail = detail.and_then(|value| value.get("detail")?.as_str().map(str::to_owned));
-        Err(Failure { status, code: None, detail: detail.unwrap_or_else(|| format!("The server answered {status}.")) })
+        let said = |name| serde_json::from_str::<Value>(&text).ok().and_then(|body| body.get(name).cloned());
+        let code = said("code").and_then(|code| serde_json::from_value(code).ok());
+        let detail = said("detail").and_then(|detail| detail.as_str().map(str::to_owned));
+        Err(Failure { status, code, detail: detail.unwrap_or_else(|| format!("The server answered {status}.")) })
     })
 }
 
@@ -109,8 +108,14 @@ fn text_of(request: Result<Request, gloo_net::Error>) -> Boxed<String> {
     Box::pin(async move { answer(request).await?.text().await.map_err(|_| Failure::unreachable()) })
 }
 
+/// What a text means. Always by way of [`Value`]: types are taken apart by code that is compiled once for each kind of
+/// source that they are read from, and it is a tenth of the download.
+pub(super) fn understand<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    serde_json::from_str::<Value>(text).and_then(serde_json::from_value)
+}
+
 fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
-    serde_json::from_str(text).map_err(|_| Failure {
+    understand(text).map_err(|_| Failure {
         status: 200,
         code: None,
         detail: "The server's answer was not understood. This page may be older than the server: reload it.".to_owned(),
@@ -154,17 +159,21 @@ pub async fn sessions() -> Result<SessionList, Failure> {
     get("/v1/sessions").await
 }
 
-/// GET one session.
-pub async fn session(id: &SessionId) -> Result<SessionView, Failure> {
-    get(&format!("/v1/sessions/{id}")).await
+/// Reads something of a session. The history has it in any case; of one that is known to live (`lives`) its owner is asked
+/// first.
+async fn of_session<T: DeserializeOwned>(lives: bool, path: String) -> Result<T, Failure> {
+    if lives {
+        match get(&format!("/v1/sessions/{path}")).await {
+            Err(failure) if failure.not_found() => {}
+            answer => return answer,
+        }
+    }
+    get(&format!("/v1/history/{path}")).await
 }
 
-/// GET one session, of the history where it is over.
-pub async fn any_session(id: &SessionId) -> Result<SessionView, Failure> {
-    match session(id).await {
-        Err(failure) if failure.not_found() => get(&format!("/v1/history/{id}")).await,
-        answer => answer,
-    }
+/// One session.
+pub async fn session(id: &SessionId, lives: bool) -> Result<SessionView, Failure> {
+    of_session(lives, id.to_string()).await
 }
 
 /// POST `/v1/sessions`.
@@ -177,23 +186,15 @@ pub async fn delete_session(id: &SessionId) -> Result<(), Failure> {
     answer(with(Request::delete(&format!("/v1/sessions/{id}")), &Nothing {})).await.map(drop)
 }
 
-/// A page of commands, newest first; of the history where the session is over.
-pub async fn commands(id: &SessionId, number: Option<u64>) -> Result<CommandList, Failure> {
+/// A page of commands, newest first.
+pub async fn commands(id: &SessionId, number: Option<u64>, lives: bool) -> Result<CommandList, Failure> {
     let before = number.map_or_else(String::new, |number| format!("&before={number}"));
-    match get(&format!("/v1/sessions/{id}/commands?limit={COMMANDS_PAGE}{before}")).await {
-        Err(failure) if failure.not_found() => {
-            get(&format!("/v1/history/{id}/commands?limit={COMMANDS_PAGE}{before}")).await
-        }
-        answer => answer,
-    }
+    of_session(lives, format!("{id}/commands?limit={COMMANDS_PAGE}{before}")).await
 }
 
 /// One command.
-pub async fn command(session: &SessionId, id: &CommandId) -> Result<CommandView, Failure> {
-    match get(&format!("/v1/sessions/{session}/commands/{id}")).await {
-        Err(failure) if failure.not_found() => get(&format!("/v1/history/{session}/commands/{id}")).await,
-        answer => answer,
-    }
+pub async fn command(session: &SessionId, id: &CommandId, lives: bool) -> Result<CommandView, Failure> {
+    of_session(lives, format!("{session}/commands/{id}")).await
 }
 
 /// Starts a command.
@@ -247,9 +248,4 @@ pub async fn past_output(session: &SessionId, id: &CommandId, from: u64, limit: 
     let buffer = raw.array_buffer().map_err(|_| Failure::unreachable())?;
     let buffer = JsFuture::from(buffer).await.map_err(|_| Failure::unreachable())?;
     Ok(Piece { offset, gap, end, bytes: Uint8Array::new(&buffer) })
-}
-
-/// Ended sessions, the newest end first: as many as one page of the history has.
-pub async fn ended() -> Result<SessionList, Failure> {
-    get("/v1/history?limit=200").await
 }

@@ -6,6 +6,7 @@ use leptos::task::spawn_local;
 
 use super::api::{self, Me};
 use super::clock::Clock;
+use super::history::HistoryPage;
 use super::interop::browser;
 use super::live::Live;
 use super::parts::connection_bar::ConnectionBar;
@@ -13,15 +14,16 @@ use super::parts::help::Help;
 use super::parts::palette::Palette;
 use super::parts::toasts::{ToastList, Toasts};
 use super::parts::top_bar::TopBar;
-use super::route::{Route, use_route};
+use super::route::{Go, Route, use_route};
 use super::session::SessionPage;
 use super::sessions::SessionsPage;
-use super::shortcuts::Wishes;
+use super::shortcuts::{Wishes, use_wishes};
 use super::sign_in::SignIn;
 use super::store::Store;
 use super::tab::{self, Announcer, Title};
 use super::theme::Theme;
 use crate::state::address::{self, Page};
+use crate::state::keys::Wish;
 
 /// What is known of who we are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,6 +167,7 @@ pub fn App(link: Option<String>) -> impl IntoView {
 fn Inside() -> impl IntoView {
     let route = use_route();
     let page = Memo::new(move |_| address::page(&route.path()));
+    use_wishes().hear(Wish::History, move || route.go("/history", Go::There));
     view! {
         <a class="skip" href="#main">"Skip to the content"</a>
         <TopBar />
@@ -172,6 +175,7 @@ fn Inside() -> impl IntoView {
         {part(move || match page.get() {
             Page::Sessions => view! { <SessionsPage /> }.into_any(),
             Page::Session => view! { <SessionPage /> }.into_any(),
+            Page::History => view! { <HistoryPage /> }.into_any(),
             Page::Nowhere => view! { <NotFound /> }.into_any(),
         })}
         <ToastList />

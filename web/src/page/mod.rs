@@ -2,6 +2,7 @@
 //!
 //! - [`app`]: routes and who is signed in; [`sign_in`], [`sessions`], [`session`]: the pages
 //! - [`files`]: the file browser in a session
+//! - [`history`]: ended sessions, and the search in all
 //! - [`api`]: the REST calls; [`live`]: the live socket; [`store`]: the world of `crate::state`, reactive by parts
 //! - [`route`]: the address bar
 //! - [`clock`]: one timer for everything that ticks; [`theme`], [`shortcuts`], [`tab`]: what concerns the whole page
@@ -12,6 +13,7 @@ pub mod api;
 pub mod app;
 pub mod clock;
 pub mod files;
+pub mod history;
 pub mod interop;
 pub mod live;
 pub mod parts;

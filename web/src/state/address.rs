@@ -7,6 +7,8 @@ pub enum Page {
     Sessions,
     /// `/sessions/{id}`
     Session,
+    /// `/history`
+    History,
     /// Nothing is there.
     Nowhere,
 }
@@ -15,6 +17,7 @@ pub enum Page {
 pub fn page(path: &str) -> Page {
     match path.split('/').skip(1).collect::<Vec<_>>()[..] {
         [""] => Page::Sessions,
+        ["history"] => Page::History,
         ["sessions", id] | ["sessions", id, ""] if !id.is_empty() => Page::Session,
         _ => Page::Nowhere,
     }
@@ -30,7 +33,6 @@ pub fn session(path: &str) -> Option<&str> {
 pub fn redirect(path: &str, at: Option<&str>) -> Option<String> {
     match path.split('/').skip(1).collect::<Vec<_>>()[..] {
         ["sign-in" | "sessions"] => Some("/".to_owned()),
-        ["history"] => Some("/?ended=1".to_owned()),
         ["sessions", id, "commands", command] => {
             let at = at.and_then(|at| at.parse::<u64>().ok()).map(|at| format!("&at={at}")).unwrap_or_default();
             Some(format!("/sessions/{id}?command={command}{at}"))
@@ -46,8 +48,8 @@ mod tests {
     #[test]
     fn addresses_lead_to_pages() {
         assert_eq!(
-            ["/", "/sessions/sbx_a", "/sessions/", "/x", "/sessions/a/b"].map(page),
-            [Page::Sessions, Page::Session, Page::Nowhere, Page::Nowhere, Page::Nowhere]
+            ["/", "/history", "/sessions/sbx_a", "/sessions/", "/x", "/sessions/a/b"].map(page),
+            [Page::Sessions, Page::History, Page::Session, Page::Nowhere, Page::Nowhere, Page::Nowhere]
         );
         assert_eq!(session("/sessions/sbx_a/commands/cmd_b"), Some("sbx_a"));
         assert_eq!(session("/"), None);
@@ -59,6 +61,5 @@ mod tests {
         assert_eq!(redirect(link, Some("4096")).as_deref(), Some("/sessions/sbx_a?command=cmd_b&at=4096"));
         assert_eq!(redirect(link, Some("<x>")).as_deref(), Some("/sessions/sbx_a?command=cmd_b"));
         assert_eq!(redirect("/sessions/sbx_a", None), None);
-        assert_eq!(redirect("/history", None).as_deref(), Some("/?ended=1"));
     }
 }

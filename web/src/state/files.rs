@@ -1,6 +1,6 @@
 //! The files of a session: a tree of folders, opened one by one and loaded page by page, shown as rows of one table.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use glassbox_shared::files::{FileEntry, FileType, FolderPage, SortBy, SortOrder, path};
 
@@ -248,7 +248,7 @@ impl Tree {
     pub fn again(&mut self, turn: u32, path: &str, page: FolderPage) {
         let Some(folder) = self.folders.get_mut(path).filter(|_| turn == self.turn) else { return };
         let complete = folder.next.is_none();
-        let before: BTreeMap<&str, &str> =
+        let before: HashMap<&str, &str> =
             folder.entries.iter().map(|entry| (entry.path.as_str(), entry.version.as_str())).collect();
         for entry in &page.entries {
             let known = before.get(entry.path.as_str());
@@ -272,7 +272,7 @@ impl Tree {
             folder.total = folder.entries.len() as u64;
         }
         // Folders of the tree that are gone close.
-        let there: BTreeSet<String> = folder.entries.iter().map(|entry| entry.path.clone()).collect();
+        let there: HashSet<String> = folder.entries.iter().map(|entry| entry.path.clone()).collect();
         let whole = folder.next.is_none();
         let gone: Vec<String> = self
             .folders

@@ -13,6 +13,8 @@ pub enum Wish {
     Filter,
     /// Sessions, commands, actions.
     Palette,
+    /// The history.
+    History,
     /// Files of the session.
     Files,
     /// Facts about the session.
@@ -53,6 +55,7 @@ pub fn wish(press: Press<'_>) -> Option<Wish> {
         "k" => Some(Wish::Up),
         "Enter" => Some(Wish::Open),
         "/" => Some(Wish::Filter),
+        "h" => Some(Wish::History),
         "f" => Some(Wish::Files),
         "i" => Some(Wish::Facts),
         "." => Some(Wish::Newest),
@@ -63,11 +66,12 @@ pub fn wish(press: Press<'_>) -> Option<Wish> {
 }
 
 /// Keys and what they do, for the help sheet.
-pub const HELP: [(&str, &str); 15] = [
+pub const HELP: [(&str, &str); 16] = [
     ("j  k", "next, previous row"),
     ("Enter", "open the row"),
-    ("/", "filter the list"),
+    ("/", "filter the list; in the history: search"),
     ("Ctrl K", "find a session, a command, an action"),
+    ("h", "history: search everything, ended sessions"),
     (".", "back to the newest command"),
     ("f", "files of the session"),
     ("i", "facts about the session"),

@@ -92,12 +92,16 @@ pub fn result(report: &KillReport) -> String {
 
 /// What is said of a command that someone tried to kill; `None` when nobody did.
 pub fn outcome(command: &CommandView) -> Option<String> {
-    let report = command.kill.as_ref()?;
+    command.kill.as_ref().map(|report| told(&command.state, report))
+}
+
+/// The same, of a command in this state.
+pub fn told(state: &CommandState, report: &KillReport) -> String {
     let by = format!(" · by {}", plain(report.by.name()));
-    match &command.state {
-        CommandState::Killed { .. } | CommandState::Running | CommandState::Starting => Some(result(report) + &by),
-        _ if report.survivors.is_empty() => Some(format!("it ended by itself while being killed, nothing left{by}")),
-        _ => Some(result(report) + &by),
+    match state {
+        CommandState::Killed { .. } | CommandState::Running | CommandState::Starting => result(report) + &by,
+        _ if report.survivors.is_empty() => format!("it ended by itself while being killed, nothing left{by}"),
+        _ => result(report) + &by,
     }
 }
 

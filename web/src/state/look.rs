@@ -1,7 +1,7 @@
 //! Every state as an icon, a word and a tone; and in a sentence where a word is not enough.
 
 use glassbox_shared::command::{CommandState, CommandView, Interruption, signal_name};
-use glassbox_shared::session::{DeathCause, EndReason, RestartView, SessionState};
+use glassbox_shared::session::{DeathCause, EndReason, SessionState};
 use glassbox_shared::text::plain;
 
 use super::words;
@@ -97,13 +97,20 @@ pub fn look(glyph: Glyph, word: impl Into<String>, tone: Tone) -> Look {
 /// A command at time `now`.
 pub fn command(command: &CommandView, now: f64) -> Look {
     match &command.state {
-        CommandState::Starting => look(Glyph::Hollow, "starting", Tone::Muted),
         CommandState::Running if silence(command, now) >= QUIET_SECONDS => look(Glyph::Half, "quiet", Tone::Quiet),
+        CommandState::Killed { .. } if survived(command) => look(Glyph::Triangle, "killed, not all", Tone::Needs),
+        own => state(own),
+    }
+}
+
+/// A command's state by itself.
+pub fn state(state: &CommandState) -> Look {
+    match state {
+        CommandState::Starting => look(Glyph::Hollow, "starting", Tone::Muted),
         CommandState::Running => look(Glyph::Dot, "running", Tone::Running),
         CommandState::Exited { code: 0 } => look(Glyph::Check, "exit 0", Tone::Good),
         CommandState::Exited { code } => look(Glyph::Cross, format!("exit {code}"), Tone::Bad),
         CommandState::Signaled { signal } => look(Glyph::Cross, signal_name(*signal), Tone::Bad),
-        CommandState::Killed { .. } if survived(command) => look(Glyph::Triangle, "killed, not all", Tone::Needs),
         CommandState::Killed { .. } => look(Glyph::Square, "killed", Tone::Killed),
         CommandState::TimedOut => look(Glyph::Hourglass, "timed out", Tone::TimedOut),
         CommandState::FailedToStart { .. } => look(Glyph::Cross, "did not start", Tone::Bad),
@@ -174,9 +181,9 @@ fn interruption(why: Interruption) -> &'static str {
     }
 }
 
-/// Head of a restart card.
-pub fn restart(restart: &RestartView) -> &'static str {
-    match restart.cause {
+/// That the sandbox was made again, and why.
+pub fn restarted(cause: Option<DeathCause>) -> &'static str {
+    match cause {
         Some(DeathCause::Oom) => "Sandbox restarted: it ran out of memory",
         Some(DeathCause::Exit) => "Sandbox restarted: its first process ended",
         Some(DeathCause::Unknown) => "Sandbox restarted: it died, the engine does not say why",
@@ -192,6 +199,17 @@ pub fn session_state(state: SessionState) -> Look {
         SessionState::Restarting => look(Glyph::Turn, "restarting", Tone::Quiet),
         SessionState::Ended { reason } => look(Glyph::Square, format!("ended, {}", end_reason(reason)), Tone::Killed),
     }
+}
+
+/// Among sessions that have all ended: only how.
+pub fn ended(reason: EndReason) -> Look {
+    let (glyph, word, tone) = match reason {
+        EndReason::Deleted => (Glyph::Square, "deleted", Tone::Killed),
+        EndReason::Expired => (Glyph::Hourglass, "expired", Tone::Muted),
+        EndReason::Failed => (Glyph::Cross, "not made", Tone::Bad),
+        EndReason::Lost => (Glyph::Waves, "lost", Tone::Interrupted),
+    };
+    look(glyph, word, tone)
 }
 
 /// Why a session ended.

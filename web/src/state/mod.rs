@@ -10,6 +10,7 @@
 //! - [`feed`]: whether events are complete, or lists must be loaded again
 //! - [`files`], [`content`], [`diff`]: the tree of files; what a file's bytes are; what changed in them
 //! - [`look`], [`words`], [`kill`], [`visible`]: how states, amounts, kills and command texts are said
+//! - [`past`]: sessions of the history, and what happened in one
 //! - [`address`]: what an address of the page means
 //! - [`keys`], [`palette`], [`order`]: what a key means; what a search finds; lists that hold still
 
@@ -26,6 +27,7 @@ pub mod kill;
 pub mod look;
 pub mod order;
 pub mod palette;
+pub mod past;
 pub mod session;
 pub mod stream;
 pub mod visible;

@@ -193,6 +193,11 @@ pub fn may_act(role: Role) -> bool {
     matches!(role, Role::Operator | Role::Agent)
 }
 
+/// May they remove an ended session from the history?
+pub fn may_purge(role: Role) -> bool {
+    role == Role::Operator
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

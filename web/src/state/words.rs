@@ -60,7 +60,7 @@ fn scaled(bytes: u64, step: u64, units: [&str; 4]) -> String {
         divisor *= step;
         index += 1;
     }
-    let tenths = (u128::from(bytes) * 10 + u128::from(divisor) / 2) / u128::from(divisor);
+    let tenths = (bytes.saturating_mul(10).saturating_add(divisor / 2)) / divisor;
     if tenths < 100 && !tenths.is_multiple_of(10) {
         return format!("{}.{} {}", tenths / 10, tenths % 10, units[index]);
     }

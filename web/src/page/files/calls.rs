@@ -12,7 +12,7 @@ use glassbox_shared::files::{
 };
 use glassbox_shared::id::SessionId;
 
-use crate::page::api::{Failure, answer, get, read, with};
+use crate::page::api::{Failure, answer, get, read, understand, with};
 
 /// A line of a job's answer is far shorter; beyond it something else is speaking.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -180,7 +180,7 @@ pub async fn delete(
         pending.extend(value.unchecked_into::<js_sys::Uint8Array>().to_vec());
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = pending.drain(..=end).collect();
-            if let Some(line) = std::str::from_utf8(&line).ok().and_then(|line| serde_json::from_str(line).ok()) {
+            if let Some(line) = std::str::from_utf8(&line).ok().and_then(|line| understand(line).ok()) {
                 progress(line);
             }
         }

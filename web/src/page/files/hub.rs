@@ -158,10 +158,11 @@ impl Files {
     fn watched(self) -> Option<Vec<(String, String)>> {
         let mut all: Vec<(String, String)> = self.tree.try_with_untracked(|tree| {
             let root = tree.root().to_owned();
-            let mut paths = tree.open_folders();
-            paths.sort_by_key(|path| *path != root);
-            let known =
-                paths.into_iter().filter_map(|path| tree.folder(&path).map(|f| (path.clone(), f.version.clone())));
+            let (top, others): (Vec<_>, Vec<_>) = tree.open_folders().into_iter().partition(|path| *path == root);
+            let known = top
+                .into_iter()
+                .chain(others)
+                .filter_map(|path| tree.folder(&path).map(|f| (path.clone(), f.version.clone())));
             known.filter(|(_, version)| !version.is_empty()).collect()
         })?;
         if let Some(file) = self.loaded.try_get_untracked()? {

@@ -98,7 +98,7 @@ pub fn set_theme(theme: Option<&str>) {
 }
 
 /// Sets a length that the style sheet uses.
-pub fn set_length(name: &str, pixels: f64) {
+pub fn set_length(name: &str, pixels: i32) {
     use wasm_bindgen::JsCast;
     if let Some(root) = document().document_element() {
         let root: web_sys::HtmlElement = root.unchecked_into();

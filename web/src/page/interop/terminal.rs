@@ -9,7 +9,7 @@
 //! Output is hostile: no clipboard add-on, no title is used, answers to terminal queries (`onData`) go nowhere, and a
 //! link opens nothing by itself: its real target is handed to the page, which shows it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use gloo_events::EventListener;
@@ -40,6 +40,10 @@ extern "C" {
     fn unicode(this: &More) -> Object;
     #[wasm_bindgen(method, js_name = registerMarker)]
     fn marker_at_cursor(this: &More) -> JsValue;
+    #[wasm_bindgen(method, js_name = registerDecoration)]
+    fn decorate(this: &More, options: &Object) -> JsValue;
+    #[wasm_bindgen(method, js_name = scrollToLine)]
+    fn scroll_to_line(this: &More, line: i32);
 
     /// `IBuffer`.
     type Active;
@@ -49,6 +53,11 @@ extern "C" {
     fn base_y(this: &Active) -> i32;
     #[wasm_bindgen(method, getter, js_name = cursorY)]
     fn cursor_y(this: &Active) -> i32;
+
+    /// `IDecoration`.
+    type Decoration;
+    #[wasm_bindgen(method, js_name = onRender)]
+    fn on_drawn(this: &Decoration, hear: &Function);
 
     /// `IMarker`.
     type Marker;
@@ -62,6 +71,8 @@ extern "C" {
 pub const SCROLLBACK_LINES: u32 = 20_000;
 /// Below this size nothing is fitted: the element is hidden or being laid out.
 const SMALLEST_PIXELS: i32 = 8;
+/// Lines shown above the one that a link leads to.
+const LINES_BEFORE_PLACE: i32 = 4;
 /// Two presses of Escape within this time leave the output.
 const TWICE_SECONDS: f64 = 0.6;
 
@@ -97,7 +108,8 @@ pub struct Terminal {
     raw: Xterm,
     parsed: Function,
     observer: ResizeObserver,
-    mark: std::cell::RefCell<Option<Marker>>,
+    mark: RefCell<Option<Marker>>,
+    place: RefCell<Option<Marker>>,
     _touch: Vec<EventListener>,
     _kept: Kept,
 }
@@ -182,7 +194,7 @@ impl Terminal {
         let _ = Reflect::set(parent, &"glassboxTerminal".into(), &raw);
         let touch = touch_scrolling(parent, raw.clone().unchecked_into());
         let kept = Kept { _resize: resize, _moved: moved, _key: key, _link: link };
-        Self { raw, parsed, observer, mark: None.into(), _touch: touch, _kept: kept }
+        Self { raw, parsed, observer, mark: None.into(), place: None.into(), _touch: touch, _kept: kept }
     }
 
     fn more(&self) -> &More {
@@ -233,10 +245,32 @@ impl Terminal {
         Scroll { away: true, new_lines }
     }
 
-    /// To the oldest line. True: there is more than one screen, so that it stays there.
-    pub fn to_start(&self) -> bool {
-        self.raw.scroll_to_top();
-        self.active().base_y() > 0
+    /// The line where the output is now is what a link leads to: shown as such (class `linked-line`).
+    pub fn mark_place(&self) {
+        let marker = self.more().marker_at_cursor();
+        if marker.is_undefined() {
+            return;
+        }
+        let options = Object::new();
+        set(&options, "marker", &marker);
+        let decoration = self.more().decorate(&options);
+        if !decoration.is_undefined() {
+            let drawn = Closure::<dyn Fn(HtmlElement)>::new(|element: HtmlElement| {
+                // Fails only for names with blanks.
+                let _ = element.class_list().add_1("linked-line");
+            });
+            // Left to the browser's garbage collector, as `parsed` is.
+            decoration.unchecked_ref::<Decoration>().on_drawn(drawn.into_js_value().unchecked_ref());
+        }
+        *self.place.borrow_mut() = Some(marker.unchecked_into());
+    }
+
+    /// To that line. True: there is a screen below it, so that it stays there.
+    pub fn to_place(&self) -> bool {
+        let Some(line) = self.place.borrow().as_ref().map(Marker::line) else { return true };
+        let first = (line - LINES_BEFORE_PLACE).max(0);
+        self.more().scroll_to_line(first);
+        self.active().base_y() > first
     }
 
     /// To the newest line.

@@ -78,7 +78,7 @@ impl Inner {
         });
         for session in store.peek(World::opened) {
             let id = session.clone();
-            self.load(async move { api::commands(&id, None).await }, move |answer| {
+            self.load(async move { api::commands(&id, None, true).await }, move |answer| {
                 if let Ok(list) = answer {
                     store.change(|world| world.load_commands(&session, list));
                 }

@@ -5,6 +5,7 @@ pub mod copy;
 pub mod help;
 pub mod icons;
 pub mod modal;
+pub mod paged;
 pub mod palette;
 pub mod part;
 pub mod state;

@@ -12,6 +12,7 @@ use super::icons::StateIcon;
 use super::modal::Modal;
 use crate::page::app::use_account;
 use crate::page::clock::use_clock;
+use crate::page::history::{self, Asked};
 use crate::page::route::{Go, use_route};
 use crate::page::shortcuts::use_wishes;
 use crate::page::store::use_store;
@@ -87,7 +88,7 @@ fn items(path: &str) -> Vec<Item> {
         items.push(action("Facts about this session", "i", Act::Wish(Wish::Facts)));
     }
     items.push(action("All sessions", "page", Act::Go("/".to_owned())));
-    items.push(action("Ended sessions", "page", Act::Go("/?ended=1".to_owned())));
+    items.push(action("History: search everything, ended sessions", "h", Act::Wish(Wish::History)));
     if use_account().me().is_some_and(|me| may_act(me.role)) {
         items.push(action("New session", "dialog", Act::Go("/?new=1".to_owned())));
     }
@@ -97,6 +98,17 @@ fn items(path: &str) -> Vec<Item> {
     }
     items.push(action("Sign out", "leave this browser", Act::SignOut));
     items
+}
+
+/// What was typed can always be sought in the history.
+fn everywhere(typed: &str) -> Option<Item> {
+    let asked = Asked { words: typed.to_owned(), ..Asked::default() };
+    (!typed.is_empty()).then(|| Item {
+        look: None,
+        text: format!("Search everywhere for “{typed}”"),
+        note: "commands and output".to_owned(),
+        act: Act::Go(history::calls::address(&asked)),
+    })
 }
 
 /// The palette; opened by a wish.
@@ -113,7 +125,12 @@ fn Finder(open: RwSignal<bool>) -> impl IntoView {
     let all = StoredValue::new(items(&path));
     let typed = RwSignal::new(String::new());
     let chosen = RwSignal::new(0usize);
-    let found = Memo::new(move |_| palette::find(all.get_value(), &typed.get(), MOST_RESULTS, |item| &item.text));
+    let found = Memo::new(move |_| {
+        let typed = typed.get();
+        let mut found = palette::find(all.get_value(), &typed, MOST_RESULTS, |item| &item.text);
+        found.extend(everywhere(typed.trim()));
+        found
+    });
     let route = use_route();
     let (wishes, theme, account) = (use_wishes(), use_theme(), use_account());
     let act = StoredValue::new_local(move |item: Item| {
@@ -168,6 +185,5 @@ fn Finder(open: RwSignal<bool>) -> impl IntoView {
         <ul id="found" role="listbox" aria-label="Found">
             {part(move || found.get().into_iter().enumerate().map(row).collect_view())}
         </ul>
-        <Show when=move || found.with(Vec::is_empty)><p class="nothing muted">"Nothing found."</p></Show>
     }
 }

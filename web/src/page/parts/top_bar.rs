@@ -8,8 +8,10 @@ use glassbox_shared::text::plain;
 use super::icons::{Icon, Name};
 use crate::page::app::use_account;
 use crate::page::live::use_live;
+use crate::page::route::use_route;
 use crate::page::shortcuts::use_wishes;
 use crate::page::theme::{Choice, use_theme};
+use crate::state::address::{self, Page};
 use crate::state::connection::Line;
 use crate::state::keys::Wish;
 
@@ -18,6 +20,8 @@ use crate::state::keys::Wish;
 pub fn TopBar() -> impl IntoView {
     let account = use_account();
     let (live, wishes) = (use_live(), use_wishes());
+    let route = use_route();
+    let here = move || address::page(&route.path()) == Page::History;
     let tenant = move || account.me().map(|me| plain(&me.tenant_id));
     let line = move || match live.line.get() {
         Line::Live => ("line live", "live", "Connected: what is shown is as it is now."),
@@ -40,6 +44,9 @@ pub fn TopBar() -> impl IntoView {
                 <span class="label">"Find"</span>
                 <kbd aria-hidden="true">"Ctrl K"</kbd>
             </button>
+            <a href="/history" class="button quiet to-history" title="History: search everything, ended sessions (h)" aria-current=attr(move || here().then_some("page")) data-testid="to-history">
+                <Icon name=Name::History /><span>"History"</span>
+            </a>
             <span class=attr(move || line().0) title=attr(move || line().2) data-testid="line">
                 <span class="dot" aria-hidden="true"></span>
                 <span class="word">{part(move || line().1)}</span>

@@ -41,8 +41,8 @@ pub fn Commands() -> impl IntoView {
     let load_older = move |_| {
         let Some(before) = older.get_untracked() else { return };
         busy.set(true);
-        let (asked, id) = (here.id(), here.id());
-        live.load(async move { api::commands(&asked, Some(before)).await }, move |answer| {
+        let (asked, id, lives) = (here.id(), here.id(), here.lives());
+        live.load(async move { api::commands(&asked, Some(before), lives).await }, move |answer| {
             if let Ok(list) = answer {
                 store.change(|world| world.load_older(&id, list));
             }

@@ -30,6 +30,17 @@ pub struct Shown {
     pub scroll: Scroll,
 }
 
+/// A place in the output that a link named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// None, or it is shown and the reader may go elsewhere.
+    None,
+    /// At this offset.
+    Awaited(u64),
+    /// Marked, and to be brought on the screen as soon as there is enough below it.
+    Marked,
+}
+
 /// The bridge.
 pub struct Feed {
     stream: RefCell<Stream>,
@@ -42,7 +53,7 @@ pub struct Feed {
     written: RefCell<VecDeque<u64>>,
     acknowledge: RefCell<Option<Timeout>>,
     showing: RefCell<Option<Timeout>>,
-    at_the_top: Cell<bool>,
+    place: Cell<Place>,
     shown: RwSignal<Shown>,
 }
 
@@ -64,7 +75,7 @@ impl Feed {
             written: RefCell::default(),
             acknowledge: RefCell::default(),
             showing: RefCell::default(),
-            at_the_top: Cell::new(false),
+            place: Cell::new(Place::None),
             shown,
         })
     }
@@ -103,9 +114,44 @@ impl Feed {
         self.with_terminal(|terminal| terminal.set_dark(dark));
     }
 
-    /// A link named a place: stays there instead of following the newest line.
-    pub fn stay_at_the_top(&self) {
-        self.at_the_top.set(true);
+    /// A link named this place: marks it, and stays there instead of following the newest line.
+    pub fn go_to(&self, at: u64) {
+        self.place.set(Place::Awaited(at));
+    }
+
+    /// Writes what comes before the awaited place by itself, so that the terminal stands there once it has parsed that.
+    fn write(&self, offset: u64, bytes: &Uint8Array) {
+        let length = u64::from(bytes.length());
+        let before = match self.place.get() {
+            Place::Awaited(at) if at < offset + length => Some(at.saturating_sub(offset)),
+            _ => None,
+        };
+        let mut rest = 0;
+        if let Some(before) = before {
+            rest = before as u32;
+            self.write_part(offset + before, &bytes.subarray(0, rest));
+        }
+        self.write_part(offset + length, &bytes.subarray(rest, bytes.length()));
+    }
+
+    fn write_part(&self, end: u64, bytes: &Uint8Array) {
+        self.written.borrow_mut().push_back(end);
+        self.with_terminal(|terminal| terminal.write(bytes));
+    }
+
+    /// The terminal stands at `offset`.
+    fn look_for_the_place(&self, offset: u64) {
+        if matches!(self.place.get(), Place::Awaited(at) if at <= offset) {
+            self.with_terminal(Terminal::mark_place);
+            self.place.set(Place::Marked);
+        }
+        if self.place.get() == Place::Marked {
+            self.with_terminal(|terminal| {
+                if terminal.to_place() {
+                    self.place.set(Place::None);
+                }
+            });
+        }
     }
 
     /// Writes that the terminal has not parsed yet.
@@ -126,9 +172,7 @@ impl Feed {
     /// The terminal parsed the oldest write.
     pub fn parsed(self: &Rc<Self>) {
         let Some(offset) = self.written.borrow_mut().pop_front() else { return };
-        if self.at_the_top.get() {
-            self.with_terminal(|terminal| self.at_the_top.set(!terminal.to_start()));
-        }
+        self.look_for_the_place(offset);
         let due = self.stream.borrow_mut().parsed(offset);
         if let Some(offset) = due {
             self.tell(offset);
@@ -208,13 +252,8 @@ impl Watcher for FeedWatcher {
     }
 
     fn output(&self, offset: u64, bytes: Uint8Array) -> Result<(), OutOfOrder> {
-        let end = {
-            let mut stream = self.0.stream.borrow_mut();
-            stream.output(offset, bytes.length() as usize)?;
-            stream.offset()
-        };
-        self.0.written.borrow_mut().push_back(end);
-        self.0.with_terminal(|terminal| terminal.write(&bytes));
+        self.0.stream.borrow_mut().output(offset, bytes.length() as usize)?;
+        self.0.write(offset, &bytes);
         Ok(())
     }
 

@@ -4,18 +4,18 @@ use crate::page::parts::part::{attr, part};
 use leptos::prelude::*;
 
 use glassbox_shared::actor::Actor;
-use glassbox_shared::session::SessionState;
 use glassbox_shared::text::plain;
 
 use super::delete::Delete;
 use super::here::{Pane, use_here};
+use super::purge::Purge;
 use super::shown_name;
 use crate::page::app::use_account;
 use crate::page::clock::use_clock;
 use crate::page::interop::browser;
 use crate::page::parts::icons::{Icon, Name};
 use crate::page::parts::state::State;
-use crate::state::session::{Session, may_act};
+use crate::state::session::{Session, may_act, may_purge};
 
 fn control(session: &Session) -> String {
     match &session.view.control.holder {
@@ -42,12 +42,10 @@ pub fn Header() -> impl IntoView {
     let human =
         move || session.with(|session| session.as_ref().is_some_and(|session| session.view.control.holder.is_human()));
     let deleting = RwSignal::new(false);
-    let may_delete = Memo::new(move |_| {
-        let ended = session.with(|session| {
-            session.as_ref().is_some_and(|session| matches!(session.view.state, SessionState::Ended { .. }))
-        });
-        !ended && account.me().is_some_and(|me| may_act(me.role))
-    });
+    let ended = Memo::new(move |_| session.with(|session| session.as_ref().is_some_and(Session::ended)));
+    let may_delete = Memo::new(move |_| !ended.get() && account.me().is_some_and(|me| may_act(me.role)));
+    let purging = RwSignal::new(false);
+    let may_purge = Memo::new(move |_| ended.get() && account.me().is_some_and(|me| may_purge(me.role)));
     let side = move |pane: Pane, icon: Name, text: &'static str, title: &'static str| {
         let shown = move || here.facts.get() && here.side.get() == pane;
         view! {
@@ -69,11 +67,15 @@ pub fn Header() -> impl IntoView {
             <div class="acts">
                 {side(Pane::Files, Name::Folder, "Files", "The files of the sandbox (f)")}
                 {side(Pane::Info, Name::Info, "Info", "Facts about the session (i)")}
+                <Show when=move || may_purge.get()>
+                    <button type="button" class="quiet" on:click=move |_| purging.set(true) title="Remove the record of the session for good" data-testid="purge-session"><Icon name=Name::Trash /><span>"Remove"</span></button>
+                </Show>
                 <Show when=move || may_delete.get()>
                     <button type="button" class="quiet" on:click=move |_| deleting.set(true) title="Delete the session" aria-label="Delete the session" data-testid="delete-session"><Icon name=Name::Trash /><span>"Delete"</span></button>
                 </Show>
             </div>
             <Delete open=deleting />
+            <Purge open=purging />
         </header>
     }
 }

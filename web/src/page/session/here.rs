@@ -14,6 +14,7 @@ use crate::state::book::Book;
 use crate::state::choice::Choice;
 use crate::state::keys::Wish;
 use crate::state::kill::KillStep;
+use crate::state::past::Record;
 use crate::state::session::Session;
 
 /// What a narrow screen shows.
@@ -48,6 +49,8 @@ pub struct Here {
     session: Memo<Option<Session>>,
     /// Which command is chosen, by the address.
     pub choice: Memo<Choice>,
+    /// The place in its output that the address names.
+    pub at: Memo<Option<u64>>,
     /// The command that is shown.
     pub shown: Memo<Option<CommandId>>,
     /// The pane of a narrow screen.
@@ -56,6 +59,10 @@ pub struct Here {
     pub facts: RwSignal<bool>,
     /// Are the files in it, or the facts?
     pub side: RwSignal<Pane>,
+    /// Among the facts: the time line?
+    pub time_line: RwSignal<bool>,
+    /// Of a session that is over, what the history says of it.
+    pub record: RwSignal<Option<Record>>,
     kills: StoredValue<HashMap<CommandId, ArcRwSignal<KillStep>>>,
 }
 
@@ -77,6 +84,7 @@ impl Here {
             id: StoredValue::new(id),
             session,
             choice,
+            at: Memo::new(move |_| route.query("at")?.parse().ok()),
             shown,
             pane: RwSignal::new(Pane::Output),
             facts: RwSignal::new(browser::remembered("facts").as_deref() != Some("hidden")),
@@ -85,6 +93,8 @@ impl Here {
             } else {
                 Pane::Files
             }),
+            time_line: RwSignal::new(false),
+            record: RwSignal::new(None),
             kills: StoredValue::new(HashMap::new()),
         };
         let wishes = use_wishes();
@@ -103,6 +113,11 @@ impl Here {
     /// The session.
     pub fn session(self) -> Memo<Option<Session>> {
         self.session
+    }
+
+    /// Is it known that it lives?
+    pub fn lives(self) -> bool {
+        self.session.with_untracked(|session| session.as_ref().is_some_and(|session| !session.ended()))
     }
 
     /// The address that picks a command.

@@ -1,12 +1,13 @@
 //! The right column: limits, times, restarts, what the maker noted.
 
-use crate::page::parts::part::part;
+use crate::page::parts::part::{attr, part};
 use leptos::prelude::*;
 
 use glassbox_shared::text::plain;
 
 use super::here::use_here;
 use super::row::RestartCard;
+use super::timeline::Timeline;
 use crate::page::clock::use_clock;
 use crate::page::interop::browser;
 use crate::page::parts::copy::Copy;
@@ -29,7 +30,7 @@ pub fn Info() -> impl IntoView {
         session.with(|session| {
             let session = session.as_ref()?;
             Some(match (session.view.ended_at, session.view.expires_at) {
-                (Some(_), _) => "has ended".to_owned(),
+                (Some(_), _) => return None,
                 (None, Some(at)) => format!("in {} if nothing happens", words::duration(at - clock.now())),
                 (None, None) => "not while it is in use".to_owned(),
             })
@@ -38,6 +39,26 @@ pub fn Info() -> impl IntoView {
     let ends_exactly = move || {
         session.with(|session| session.as_ref().and_then(|session| session.view.expires_at).map(browser::exact_time))
     };
+    let past = move || {
+        let record = here.record.get()?;
+        let ended_at = session.with(|session| session.as_ref().and_then(|session| session.view.ended_at))?;
+        let by = record.ended_by.map(|by| format!(", by {}", plain(by.name())));
+        let kept = record.kept_until.map(|until| {
+            let left = move || format!("in the history for {}", words::duration(until - clock.now()));
+            view! { <div><dt>"Kept"</dt><dd class="figures" title=browser::exact_time(until)>{part(left)}</dd></div> }
+        });
+        Some(view! {
+            <div><dt>"Ended"</dt><dd><Ago at=ended_at />{by}</dd></div>
+            {kept}
+            <div><dt>"Output"</dt><dd class="figures">{words::bytes(record.output_bytes)}</dd></div>
+        })
+    };
+    let tab = move |time_line: bool, name: &'static str| {
+        let chosen = move || here.time_line.get() == time_line;
+        view! {
+            <button type="button" aria-pressed=attr(move || chosen().to_string()) class:chosen=attr(chosen) on:click=move |_| here.time_line.set(time_line)>{name}</button>
+        }
+    };
     let restarts =
         Memo::new(move |_| session.with(|session| session.as_ref().map_or(0, |session| session.view.restarts.len())));
     let metadata = Memo::new(move |_| {
@@ -45,13 +66,15 @@ pub fn Info() -> impl IntoView {
     });
     view! {
         <section class="info" aria-label="Info">
-            <h2>"Info"</h2>
-            <div class="scroll">
+            <div class="segments" role="group" aria-label="Show">{tab(false, "Facts")}{tab(true, "Time line")}</div>
+            {part(move || here.time_line.get().then(|| view! { <div class="scroll"><Timeline /></div> }))}
+            <div class="scroll" hidden=attr(move || here.time_line.get())>
                 <dl class="facts">
                     {fact("Made by", |session| plain(session.view.created_by.name()))}
                     <div><dt>"Made"</dt><dd><Ago at=at(|session| session.view.created_at) /></dd></div>
                     <div><dt>"Last used"</dt><dd><Ago at=at(|session| session.view.last_accessed_at) /></dd></div>
-                    <div><dt>"Ends"</dt><dd class="figures" title=ends_exactly>{part(ends)}</dd></div>
+                    {part(move || ends().map(|text| view! { <div><dt>"Ends"</dt><dd class="figures" title=ends_exactly>{text}</dd></div> }))}
+                    {part(past)}
                     <div><dt>"Id"</dt><dd class="mono id"><span>{here.id().to_string()}</span><Copy text=here.id().to_string() what="the id" /></dd></div>
                 </dl>
                 <h3>"Limits"</h3>

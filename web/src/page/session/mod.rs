@@ -8,13 +8,16 @@ mod here;
 mod info;
 mod kill;
 mod output;
+mod purge;
 mod replay;
 mod row;
 mod run_box;
 mod sizes;
+mod timeline;
 
-use crate::page::parts::part::{attr, part};
+use crate::page::parts::part::{attr, effect, part};
 use leptos::prelude::*;
+use leptos::task::spawn_local;
 
 use glassbox_shared::id::SessionId;
 use glassbox_shared::session::SessionState;
@@ -23,6 +26,7 @@ use glassbox_shared::text::plain;
 use super::api;
 use super::app::NotFound;
 use super::files::{FilePane, FilePanel, Files, use_files};
+use super::history;
 use super::live::use_live;
 use super::parts::icons::{Icon, Name};
 use super::route::use_route;
@@ -70,7 +74,8 @@ fn Open(id: SessionId) -> impl IntoView {
         move || {
             load.set(Load::Yes);
             let (first, second) = (id.clone(), id.clone());
-            live.load(async move { api::any_session(&first).await }, move |answer| {
+            let lives = here.lives();
+            live.load(async move { api::session(&first, lives).await }, move |answer| {
                 let _ = match answer {
                     Ok(view) => {
                         store.change(|world| world.put_session(view));
@@ -81,7 +86,7 @@ fn Open(id: SessionId) -> impl IntoView {
                 };
             });
             let id = second.clone();
-            live.load(async move { api::commands(&second, None).await }, move |answer| {
+            live.load(async move { api::commands(&second, None, lives).await }, move |answer| {
                 if let Ok(list) = answer {
                     store.change(|world| world.load_commands(&id, list));
                 }
@@ -93,6 +98,17 @@ fn Open(id: SessionId) -> impl IntoView {
     on_cleanup(move || store.close_commands(&closing));
 
     let session = here.session();
+    let ended = Memo::new(move |_| session.with(|session| session.as_ref().is_some_and(Session::ended)));
+    effect(move || {
+        if ended.get() {
+            let id = here.id();
+            spawn_local(async move {
+                if let Ok(past) = history::calls::session(&id).await {
+                    here.record.try_set(Some(past.record));
+                }
+            });
+        }
+    });
     use_title(move || {
         session.with(|session| session.as_ref().map(|session| session.view.name.clone()).unwrap_or_default())
     });
@@ -133,9 +149,9 @@ fn Missing() -> impl IntoView {
         <main id="main" class="centre">
             <div class="card narrow" data-testid="missing-session">
                 <h1>"No such session"</h1>
-                <p>"It has ended, or it never was, or it belongs to someone else."</p>
-                <p class="muted">"A session ends when someone deletes it, when it was idle for too long, or at the end of its lifetime. Its sandbox and files are gone then."</p>
-                <div class="actions"><a class="button primary" href="/">"All sessions"</a></div>
+                <p>"It was removed for good, or it never was, or it belongs to someone else."</p>
+                <p class="muted">"A session that has ended can be read in the history, until its time is over or someone removes it."</p>
+                <div class="actions"><a class="button" href="/history">"History"</a><a class="button primary" href="/">"All sessions"</a></div>
             </div>
         </main>
     }
@@ -174,12 +190,12 @@ fn Desk() -> impl IntoView {
             </div>
             <div class="desk">
                 <Commands />
-                <Handle variable="--commands" label="Width of the commands" grows=1.0 first=288.0 least=200.0 most=560.0 />
+                <Handle variable="--commands" label="Width of the commands" grows=1 first=288 least=200 most=560 />
                 {part(move || match files.file.get() {
                     Some(path) => view! { <section class="output-pane" aria-label="File"><FilePane path /></section> }.into_any(),
                     None => view! { <OutputPane /> }.into_any(),
                 })}
-                <Handle variable="--facts" label="Width of files and facts" grows=-1.0 first=336.0 least=240.0 most=720.0 />
+                <Handle variable="--facts" label="Width of files and facts" grows=-1 first=336 least=240 most=720 />
                 <Side />
             </div>
             <nav class="bottom-bar" aria-label="Parts of the session">

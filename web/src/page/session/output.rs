@@ -24,15 +24,14 @@ use crate::page::parts::copy::Copy;
 use crate::page::parts::icons::{Icon, Name};
 use crate::page::parts::state::State;
 use crate::page::parts::time::Ago;
-use crate::page::route::use_route;
 use crate::page::store::use_store;
 use crate::page::theme::use_theme;
 use crate::state::session::Session;
 use crate::state::stream::{Phase, TAIL_BYTES};
 use crate::state::{look, visible, words};
 
-/// Bytes shown before the place that a link names.
-const BEFORE_LINK_BYTES: u64 = 512;
+/// Bytes shown before the place that a link names: some screens of it.
+const BEFORE_LINK_BYTES: u64 = 8 * 1024;
 /// Characters of the newest command in the way back.
 const WAY_BACK_CHARACTERS: usize = 60;
 
@@ -61,7 +60,7 @@ pub fn OutputPane() -> impl IntoView {
                 }
             }))}
             {part(move || match (here.shown.get(), loaded.get()) {
-                (Some(id), _) => view! { <Output id /> }.into_any(),
+                (Some(id), _) => view! { <Output id at=here.at.get() /> }.into_any(),
                 (None, true) => view! {
                     <div class="none">
                         <p>"No command yet."</p>
@@ -75,22 +74,21 @@ pub fn OutputPane() -> impl IntoView {
 }
 
 #[component]
-fn Output(id: CommandId) -> impl IntoView {
+fn Output(id: CommandId, at: Option<u64>) -> impl IntoView {
     let here = use_here();
     let (store, live) = (use_store(), use_live());
     let key = StoredValue::new(id.clone());
     let command = Memo::new(move |_| store.command(&here.id(), &key.get_value()));
     // Picked by its address, and older than the pages that are loaded: ask for it.
     if command.with_untracked(Option::is_none) {
-        let (session, id) = (here.id(), id.clone());
-        live.load(async move { api::command(&session, &id).await }, move |answer| {
+        let (session, id, lives) = (here.id(), id.clone(), here.lives());
+        live.load(async move { api::command(&session, &id, lives).await }, move |answer| {
             if let Ok(view) = answer {
                 store.change(|world| world.put_command(view));
             }
         });
     }
     // A link to a place in the output begins a little before it.
-    let at = untrack(|| use_route().query("at")).and_then(|at| at.parse::<u64>().ok());
     let from = RwSignal::new(match at {
         Some(at) => WatchFrom::Offset(at.saturating_sub(BEFORE_LINK_BYTES)),
         None => WatchFrom::Tail(TAIL_BYTES),
@@ -127,7 +125,7 @@ fn Output(id: CommandId) -> impl IntoView {
             }))}
         </div>
         <div class="screen">
-            {part(move || { let from = from.get(); view! { <Screen id=key.get_value() from shown link feed /> } })}
+            {part(move || { let from = from.get(); view! { <Screen id=key.get_value() from place=at shown link feed /> } })}
             {part(move || shown.with(|shown| shown.scroll.away.then_some(shown.scroll.new_lines)).map(|new| view! {
                 <button type="button" class="jump" on:click=to_live data-testid="jump-to-live">
                     <Icon name=Name::Down />
@@ -153,6 +151,7 @@ fn Output(id: CommandId) -> impl IntoView {
 fn Screen(
     id: CommandId,
     from: WatchFrom,
+    place: Option<u64>,
     shown: RwSignal<Shown>,
     link: RwSignal<Option<String>>,
     feed: StoredValue<Option<Rc<Feed>>, LocalStorage>,
@@ -188,8 +187,8 @@ fn Screen(
             leave: Box::new(leave_terminal),
         };
         feed.attach(Terminal::open(&element, dark, hear));
-        if matches!(from, WatchFrom::Offset(offset) if offset > 0) {
-            feed.stay_at_the_top();
+        if let Some(at) = place {
+            feed.go_to(at);
         }
         if here.session().with_untracked(|session| session.as_ref().is_some_and(Session::ended)) {
             replay::start(here.id(), id.clone(), from, &feed);

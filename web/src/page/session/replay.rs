@@ -35,7 +35,7 @@ fn open(feed: &Weak<Feed>) -> Option<Rc<Feed>> {
 }
 
 async fn replay(session: SessionId, id: CommandId, from: WatchFrom, feed: &Weak<Feed>) -> Result<(), Failure> {
-    let command = api::command(&session, &id).await?;
+    let command = api::command(&session, &id, false).await?;
     let mut offset = match from {
         WatchFrom::Offset(offset) => offset.min(command.output_bytes),
         WatchFrom::Tail(bytes) => command.output_bytes.saturating_sub(bytes),

@@ -8,12 +8,9 @@ use crate::page::parts::part::{attr, effect, part};
 use leptos::html::Input;
 use leptos::prelude::*;
 
-use super::api;
 use super::app::use_account;
 use super::clock::use_clock;
-use super::live::use_live;
 use super::parts::icons::{Icon, Name};
-use super::parts::toasts::use_toasts;
 use super::route::{Go, use_route};
 use super::shortcuts::use_wishes;
 use super::store::{Loading, use_store};
@@ -28,7 +25,6 @@ use row::Row;
 #[component]
 pub fn SessionsPage() -> impl IntoView {
     let (store, clock, account) = (use_store(), use_clock(), use_account());
-    let (live, toasts) = (use_live(), use_toasts());
     let group = RwSignal::new(None::<Group>);
     let typed = RwSignal::new(String::new());
     let held = RwSignal::new(false);
@@ -56,24 +52,9 @@ pub fn SessionsPage() -> impl IntoView {
     let creating = RwSignal::new(false);
     let route = use_route();
     effect(move || {
-        let asks = |name: &str| route.query(name).is_some();
-        if asks("ended") {
-            group.set(Some(Group::Ended));
-        }
-        if asks("new") {
+        if route.query("new").is_some() {
             creating.set(true);
             route.go("/", Go::Instead);
-        }
-    });
-    // Those that are over are asked for when someone wants to see them.
-    effect(move || {
-        if group.get() == Some(Group::Ended) {
-            live.load(api::ended(), move |answer| match answer {
-                Ok(list) => {
-                    store.change(|world| list.sessions.into_iter().flat_map(|view| world.put_session(view)).collect());
-                }
-                Err(failure) => toasts.say(failure.detail),
-            });
         }
     });
     let may = move || account.me().is_some_and(|me| may_act(me.role));
@@ -84,28 +65,27 @@ pub fn SessionsPage() -> impl IntoView {
         }
     });
 
-    let chip = move |which: Option<Group>, name: &'static str, count: Option<Signal<usize>>| {
+    let chip = move |which: Option<Group>, name: &'static str, count: Signal<usize>| {
         view! {
             <button type="button" class="chip" aria-pressed=attr(move || (group.get() == which).to_string()) class:chosen=attr(move || group.get() == which)
-                class:needs=attr(move || { which == Some(Group::NeedsYou) && count.is_some_and(|count| count.get() > 0) }) on:click=move |_| group.set(which)>
-                {name}{count.map(|count| view! { <span class="count figures">{count}</span> })}
+                class:needs=attr(move || { which == Some(Group::NeedsYou) && count.get() > 0 }) on:click=move |_| group.set(which)>
+                {name}<span class="count figures">{count}</span>
             </button>
         }
     };
     let chips = Group::FILTERS
         .into_iter()
         .enumerate()
-        .map(|(index, which)| chip(Some(which), which.name(), Some(Signal::derive(move || counts.get()[index]))));
+        .map(|(index, which)| chip(Some(which), which.name(), Signal::derive(move || counts.get()[index])));
     let loading = move || store.loading.get();
     view! {
         <main id="main" class="sessions">
             <div class="tools">
                 <h1 class="sr-only">"Sessions"</h1>
                 <div class="chips" role="group" aria-label="Show">
-                    {chip(None, "All", Some(total.into()))}
+                    {chip(None, "All", total.into())}
                     {chips.collect_view()}
-                    // How many there are is not known before they are asked for.
-                    {chip(Some(Group::Ended), Group::Ended.name(), None)}
+                    <a class="button chip" href="/history">{Group::Ended.name()}</a>
                 </div>
                 <label class="filter">
                     <span class="sr-only">"Filter sessions by name, agent or command"</span>

@@ -1,0 +1,153 @@
+//! What is over: sessions of the history; and what happened in a session, in words.
+
+use glassbox_shared::actor::Actor;
+use glassbox_shared::history::Happening;
+use glassbox_shared::id::CommandId;
+use glassbox_shared::session::SessionView;
+use glassbox_shared::text::plain;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::kill;
+use super::look::{self, Glyph, Look, Tone, look};
+use super::{visible, words};
+
+/// Characters of a command in the time line.
+const COMMAND_CHARACTERS: usize = 80;
+
+/// A session of the history.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "Value")]
+pub struct Past {
+    /// As it was at its end.
+    pub session: SessionView,
+    /// What there is of it.
+    pub record: Record,
+}
+
+/// What the history adds to a session; see `glassbox_shared::history::HistoryView`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Record {
+    /// Who ended it, if somebody did.
+    pub ended_by: Option<Actor>,
+    /// From then on it may be removed.
+    pub kept_until: Option<f64>,
+    /// Bytes that all its commands wrote.
+    pub output_bytes: u64,
+    /// Commands that ended otherwise than with code 0.
+    pub commands_failed: u64,
+}
+
+/// In two readings: one in the other, sessions would be taken apart by code of their own (see `page::api::understand`).
+impl TryFrom<Value> for Past {
+    type Error = serde_json::Error;
+
+    fn try_from(value: Value) -> Result<Self, Self::Error> {
+        Ok(Self { session: serde_json::from_value(value.clone())?, record: serde_json::from_value(value)? })
+    }
+}
+
+/// One entry of a time line, as icon, sentence and colour.
+pub fn happening(what: &Happening) -> Look {
+    match what {
+        Happening::Created { by } => look(Glyph::Hollow, format!("Made by {}", plain(by.name())), Tone::Muted),
+        Happening::CommandStarted { number, command, by, .. } => {
+            let command = visible::shortened(command, COMMAND_CHARACTERS);
+            look(Glyph::Dot, format!("{} ran {number}: {command}", plain(by.name())), Tone::Running)
+        }
+        Happening::CommandEnded { number, end, kill, .. } => {
+            let end_look = look::state(end);
+            let word = kill.as_ref().map_or(end_look.word, |report| kill::told(end, report));
+            let survived = kill.as_ref().is_some_and(|report| !report.survivors.is_empty());
+            let (glyph, tone) = if survived { (Glyph::Triangle, Tone::Needs) } else { (end_look.glyph, end_look.tone) };
+            look(glyph, format!("{number} ended: {word}"), tone)
+        }
+        Happening::Restarted { cause, lost, .. } => {
+            look(Glyph::Turn, format!("{}. Lost: {}", look::restarted(*cause), plain(lost)), Tone::Quiet)
+        }
+        Happening::Control { holder } => {
+            look(Glyph::Dash, format!("{} took control", plain(holder.name())), Tone::Muted)
+        }
+        Happening::Ended { reason, by } => {
+            let by = by.as_ref().map(|by| format!(" by {}", plain(by.name()))).unwrap_or_default();
+            look(Glyph::Square, format!("The session ended: {}{by}", look::end_reason(*reason)), Tone::Killed)
+        }
+    }
+}
+
+/// The command that an entry is about.
+pub fn command(what: &Happening) -> Option<&CommandId> {
+    match what {
+        Happening::CommandStarted { command_id, .. } | Happening::CommandEnded { command_id, .. } => Some(command_id),
+        _ => None,
+    }
+}
+
+/// `3 commands · 1 failed · 18 KB of output`.
+pub fn summary(past: &Past) -> String {
+    let failed = match past.record.commands_failed {
+        0 => String::new(),
+        failed => format!(" · {} failed", words::thousands(failed)),
+    };
+    format!(
+        "{}{failed} · {} of output",
+        words::count(past.session.commands_total, "command", "commands"),
+        words::bytes(past.record.output_bytes)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::samples;
+    use glassbox_shared::command::{CommandState, KillReport, Survivor};
+    use glassbox_shared::history::HistoryView;
+    use glassbox_shared::session::{EndReason, SessionState};
+
+    #[test]
+    fn a_session_of_the_history_is_read_as_the_server_writes_it() {
+        let mut session = samples::session(1);
+        session.state = SessionState::Ended { reason: EndReason::Expired };
+        session.commands_total = 3;
+        let view = HistoryView {
+            session: session.clone(),
+            ended_by: Some(samples::agent()),
+            kept_until: Some(9.5),
+            output_bytes: 18_000,
+            commands_failed: 1,
+        };
+        let past: Past = serde_json::from_value(serde_json::to_value(view).expect("plain data")).expect("the same");
+        assert_eq!((&past.session, past.record.kept_until), (&session, Some(9.5)));
+        assert_eq!(summary(&past), "3 commands · 1 failed · 18 KB of output");
+    }
+
+    #[test]
+    fn what_happened_is_said_with_who_did_it() {
+        let ann = Actor::Human { name: "Ann".to_owned() };
+        let started = Happening::CommandStarted {
+            command_id: samples::command_id(1),
+            number: 1,
+            command: "ls\u{1b}[2J".to_owned(),
+            by: ann.clone(),
+        };
+        assert_eq!(happening(&started).word, "Ann ran 1: ls␛[2J");
+        assert_eq!(command(&started), Some(&samples::command_id(1)));
+        let ended = |state: CommandState, kill: Option<KillReport>| {
+            happening(&Happening::CommandEnded { command_id: samples::command_id(1), number: 1, end: state, kill })
+        };
+        assert_eq!(ended(CommandState::Exited { code: 3 }, None).word, "1 ended: exit 3");
+        let report = |survivors| {
+            Some(KillReport { signal: 15, took_ms: 3, by: Actor::Human { name: "Ann".to_owned() }, survivors })
+        };
+        let killed = CommandState::Killed { signal: 15, by: ann.clone() };
+        assert_eq!(
+            ended(killed.clone(), report(vec![])).word,
+            "1 ended: killed, SIGTERM after 3 ms, nothing left · by Ann"
+        );
+        let left = vec![Survivor { pid: 7, name: "sh".to_owned() }];
+        assert_eq!(ended(killed, report(left)).glyph, Glyph::Triangle, "what survived is not a plain end");
+        let over = Happening::Ended { reason: EndReason::Deleted, by: Some(ann) };
+        assert_eq!(happening(&over).word, "The session ended: deleted by Ann");
+        assert_eq!(command(&over), None);
+    }
+}
