@@ -83,6 +83,13 @@ pub fn set_close_on_exec(descriptor: RawFd) {
     let _ = unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) };
 }
 
+/// Asks for a pipe that holds so many bytes.
+pub fn set_pipe_size(pipe: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).map_err(io::Error::other)?;
+    // SAFETY: F_SETPIPE_SZ takes an integer and touches no memory of ours.
+    check(unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, bytes) }).map(drop)
+}
+
 /// Bytes that can be read from a pipe now.
 pub fn readable_bytes(pipe: BorrowedFd<'_>) -> io::Result<usize> {
     let mut count: libc::c_int = 0;

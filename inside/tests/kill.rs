@@ -224,7 +224,7 @@ fn the_limit_is_not_for_what_a_command_left_behind() {
 fn a_kill_does_not_wait_for_a_reader_that_is_stuck() {
     let word = format!("stuck{}", common::random());
     let mut helper = Helper::begin(&script(&format!("trap '' TERM; while :; do yes {word}; done")));
-    // Nobody reads: 1 MiB in the helper, then everything stands still.
+    // Nobody reads: 256 KiB in the helper and as much in the pipe before it, then everything stands still.
     let is_blocked = || {
         let pids = processes_with(&word);
         pids.len() == 2 && pids.iter().all(|pid| common::state(*pid) == Some('S'))
@@ -237,7 +237,7 @@ fn a_kill_does_not_wait_for_a_reader_that_is_stuck() {
     let ended = helper.wait_for_close();
     assert_killed(&ended, ExitStatus::Signal(KILL), KILL);
     assert!(ended.took_ms < 30_000);
-    assert!(helper.text().len() > 1024 * 1024);
+    assert!(helper.text().len() > 512 * 1024);
 }
 
 #[test]

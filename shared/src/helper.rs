@@ -211,7 +211,7 @@ const OUTPUT: u8 = 103;
 const ENDED: u8 = 104;
 const OUTPUT_CLOSED: u8 = 105;
 
-/// Splits a byte stream into frames; holds at most one frame and what came with it.
+/// Splits a byte stream into frames; holds at most one frame and what came with it, and as much again.
 #[derive(Debug, Default)]
 pub struct FrameBuffer {
     bytes: Vec<u8>,
@@ -221,7 +221,8 @@ pub struct FrameBuffer {
 impl FrameBuffer {
     /// Adds what was read.
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.read > 0 {
+        // What is not read yet is moved only when there is less of it than of what was read: each byte once at most.
+        if self.bytes.len() - self.read <= self.read {
             self.bytes.drain(..self.read);
             self.read = 0;
         }
@@ -272,6 +273,19 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Vec<u8> {
 
 pub(crate) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, FrameError> {
     serde_json::from_slice(body).map_err(|_| FrameError::Malformed("payload"))
+}
+
+/// Bytes before the payload of an output frame: length, kind, tag, channel.
+pub const OUTPUT_HEADER: usize = 4 + 1 + 8 + 1;
+
+/// The beginning of a frame of `length` bytes of output (at most [`MAX_OUTPUT`]), which follow it.
+pub fn output_header(tag: u64, channel: Channel, length: usize) -> [u8; OUTPUT_HEADER] {
+    let mut header = [0; OUTPUT_HEADER];
+    header[..4].copy_from_slice(&((OUTPUT_HEADER - 4 + length) as u32).to_le_bytes());
+    header[4] = OUTPUT;
+    header[5..13].copy_from_slice(&tag.to_le_bytes());
+    header[13] = channel as u8;
+    header
 }
 
 impl ToHelper {

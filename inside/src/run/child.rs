@@ -21,6 +21,10 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 /// Longest message about a start that failed, in characters: it may quote a path of any length.
 const LONGEST_MESSAGE: usize = 500;
 
+/// Bytes that a pipe of a command holds, four times what is usual: a command that writes much and this process then take
+/// turns less often, and turns are what costs under gVisor. A command can be ahead of its reader by that much.
+const PIPE: usize = 256 * 1024;
+
 /// A process that was started, and the reading ends of its pipes.
 #[derive(Debug)]
 pub struct Child {
@@ -82,6 +86,8 @@ fn try_start(command: &CommandId, start: &Start) -> Result<Child, String> {
 fn output_pipe() -> io::Result<(PipeReader, PipeWriter)> {
     let (reader, writer) = io::pipe()?;
     sys::set_nonblocking(reader.as_fd())?;
+    // Where that is refused it works as well, only slower.
+    let _ = sys::set_pipe_size(reader.as_fd(), PIPE);
     Ok((reader, writer))
 }
 

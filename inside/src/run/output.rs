@@ -1,9 +1,9 @@
 //! What the command writes: the reading ends of its pipes.
 
-use std::io::{self, PipeReader, Read};
+use std::io::{self, PipeReader};
 use std::os::fd::AsFd;
 
-use glassbox_shared::helper::{Channel, MAX_OUTPUT};
+use glassbox_shared::helper::Channel;
 
 use crate::sys::{self, Watch};
 
@@ -23,14 +23,13 @@ struct Source {
 #[derive(Debug)]
 pub struct Output {
     sources: Vec<Source>,
-    chunk: Vec<u8>,
 }
 
 impl Output {
     /// From the reading ends, which are non-blocking.
     pub fn new(pipes: impl IntoIterator<Item = (Channel, PipeReader)>) -> Self {
         let sources = pipes.into_iter().map(|(channel, pipe)| Source { channel, pipe, before_mark: 0 }).collect();
-        Self { sources, chunk: vec![0; MAX_OUTPUT] }
+        Self { sources }
     }
 
     /// To wait for something to read.
@@ -55,32 +54,25 @@ impl Output {
         self.sources.iter().all(|source| source.before_mark == 0)
     }
 
-    /// Reads each pipe once, as far as something is there and `take` has room (that is what it returns).
-    pub fn read(&mut self, mut take: impl FnMut(Channel, &[u8]) -> bool) {
-        let chunk = &mut self.chunk;
-        let mut has_room = true;
+    /// Reads each pipe once by `take`, which says how much it read (`None`: it has no room for any).
+    pub fn read(&mut self, mut take: impl FnMut(Channel, &mut PipeReader) -> Option<io::Result<usize>>) {
         // Another one first each time, so that a flood on one channel does not hold up the other when room is short.
         if self.sources.len() > 1 {
             self.sources.rotate_left(1);
         }
-        self.sources.retain_mut(|source| {
-            if !has_room {
-                return true;
+        self.sources.retain_mut(|source| match take(source.channel, &mut source.pipe) {
+            None => true,
+            Some(Ok(0)) => false,
+            Some(Ok(length)) => {
+                source.before_mark = source.before_mark.saturating_sub(length);
+                true
             }
-            match source.pipe.read(chunk) {
-                Ok(0) => false,
-                Ok(length) => {
-                    source.before_mark = source.before_mark.saturating_sub(length);
-                    has_room = take(source.channel, &chunk[..length]);
-                    true
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    source.before_mark = 0;
-                    true
-                }
-                // A pipe gives no other errors; one that does has nothing more to give.
-                Err(error) => error.kind() == io::ErrorKind::Interrupted,
+            Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {
+                source.before_mark = 0;
+                true
             }
+            // A pipe gives no other errors; one that does has nothing more to give.
+            Some(Err(error)) => error.kind() == io::ErrorKind::Interrupted,
         });
     }
 }

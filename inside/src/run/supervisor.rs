@@ -20,7 +20,7 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use glassbox_shared::helper::{EndCause, Ended, ExitStatus, FromHelper, Start, ToHelper};
+use glassbox_shared::helper::{EndCause, Ended, ExitStatus, FromHelper, MAX_OUTPUT, Start, ToHelper};
 use glassbox_shared::id::CommandId;
 
 use super::child::Child;
@@ -330,16 +330,17 @@ impl Supervisor {
     /// Reads what the command wrote, and passes it on.
     fn relay(&mut self) {
         if self.is_server_gone {
-            self.output.read(|_, _| true);
+            let mut nowhere = vec![0; MAX_OUTPUT];
+            self.output.read(|_, pipe| Some(pipe.read(&mut nowhere)));
             return;
         }
         let (outgoing, phase) = (&mut self.outgoing, &mut self.phase);
-        self.output.read(|channel, bytes| {
-            outgoing.push(&FromHelper::Output { channel, bytes: bytes.to_vec() });
-            if let Phase::Draining { bytes_left, .. } = phase {
-                *bytes_left = bytes_left.saturating_sub(bytes.len());
+        self.output.read(|channel, pipe| {
+            let read = outgoing.has_room().then(|| outgoing.push_output(channel, |space| pipe.read(space)));
+            if let (Phase::Draining { bytes_left, .. }, Some(Ok(length))) = (&mut *phase, &read) {
+                *bytes_left = bytes_left.saturating_sub(*length);
             }
-            outgoing.has_room()
+            read
         });
     }
 
