@@ -36,7 +36,7 @@ pub const SUBPROTOCOL: &str = "glassbox.v1";
 /// enough that a tab is never more than a blink behind what it shows.
 pub const CREDIT: u64 = 256 * 1024;
 /// Most output bytes in one binary message.
-pub const MAX_OUTPUT_MESSAGE: usize = 32 * 1024;
+pub const MAX_OUTPUT_MESSAGE: usize = 64 * 1024;
 /// Most streams of one socket; a page shows one or a few.
 pub const MAX_STREAMS: usize = 32;
 /// Largest message that a viewer may send.
@@ -105,8 +105,6 @@ pub enum FromViewer {
 pub enum GapReason {
     /// The log is full; these bytes are no longer held by anyone.
     LogFull,
-    /// This viewer was too slow to be shown all; the log has them.
-    ViewerBehind,
 }
 
 /// What the server says. `E`: an event, or what a viewer wants to read it as at first.

@@ -101,7 +101,7 @@ check('a viewer that is busy never slows the command, and catches up with the ga
   const session = await shared();
   const ann = await person();
   await ann.openSession(session);
-  const command = await agent.run(session, 'echo go; until [ -e now ]; do sleep 0.1; done; head -c 30M /dev/urandom | base64; echo the end; exec sleep 1000');
+  const command = await agent.run(session, 'echo go; until [ -e now ]; do sleep 0.1; done; head -c 80M /dev/urandom | base64; echo the end; exec sleep 1000');
   // Picked, so that the next one does not take its place.
   await ann.command(command).click();
   await ann.isShown(command);
@@ -119,10 +119,9 @@ check('a viewer that is busy never slows the command, and catches up with the ga
       const pause = Date.now() + 200;
       while (Date.now() < pause);
     }
-  }, [`/v1/sessions/${session}/commands/${command.command_id}`, 42_000_000]);
+  }, [`/v1/sessions/${session}/commands/${command.command_id}`, 112_000_000]);
   await agent.run(session, 'touch now');
-  assert.ok(await busy >= 42_000_000, 'all of it was written while its viewer was busy');
+  assert.ok(await busy >= 112_000_000, 'all of it was written while its viewer was busy');
   await ann.writes(/^the end$/);
   await ann.shows('gap-note', /^[\d.]+ MB left out where the output says so/);
-  await ann.writes(/— [\d.]+ MB (not shown here; download the log|are not held any more)/);
 });

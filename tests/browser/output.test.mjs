@@ -21,7 +21,7 @@ check('a flood is shown with its gaps named, and the page stays responsive', asy
   const session = await shared();
   const ann = await person();
   await ann.openSession(session);
-  const command = await agent.run(session, 'head -c 50M /dev/urandom | base64; echo the end');
+  const command = await agent.run(session, 'head -c 200M /dev/urandom | base64; echo the end');
   await ann.isShown(command);
   let slowest = 0;
   await until('the flood is over', async () => {
@@ -31,7 +31,7 @@ check('a flood is shown with its gaps named, and the page stays responsive', asy
   await ann.writes(/^the end$/);
   assert.ok(slowest < RESPONSIVE_MS, `the page took ${slowest} ms to answer`);
   await ann.shows('gap-note', /^[\d.]+ MB left out where the output says so/);
-  await ann.shows('status', /71 MB/);
+  await ann.shows('status', /28\d MB/);
 });
 
 check('a kill is effective while the command floods', async ({ agent, person, session: shared }) => {

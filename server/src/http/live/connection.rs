@@ -10,7 +10,9 @@ use std::time::Duration;
 use axum::extract::ws::{CloseFrame, Message, WebSocket};
 use futures_util::{Sink as _, Stream as _, StreamExt as _};
 use glassbox_shared::error::ErrorCode;
-use glassbox_shared::live::{FromServer, FromViewer, HEARTBEAT_SECONDS, MAX_STREAMS, Output, WatchFrom, close};
+use glassbox_shared::live::{
+    FromServer, FromViewer, GapReason, HEARTBEAT_SECONDS, MAX_STREAMS, Output, WatchFrom, close,
+};
 use tokio::sync::broadcast;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
@@ -258,9 +260,9 @@ impl Connection {
             Ok(Next::Nothing) => None,
             Ok(Next::Output { gap, offset, bytes }) => {
                 let output = Message::Binary(Output { stream: id, offset, bytes: &bytes }.encode().into());
-                let Some((from, to, reason)) = gap else { return Some(output) };
+                let Some((from, to)) = gap else { return Some(output) };
                 self.next = (!bytes.is_empty()).then_some(output);
-                Some(text(&FromServer::Gap { stream: id, from, to, reason }))
+                Some(text(&FromServer::Gap { stream: id, from, to, reason: GapReason::LogFull }))
             }
             Ok(Next::End { offset, complete }) => {
                 self.streams.remove(index);

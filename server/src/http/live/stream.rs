@@ -2,21 +2,21 @@
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use glassbox_shared::live::{CREDIT, GapReason};
+use glassbox_shared::live::{CREDIT, MAX_OUTPUT_MESSAGE};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::ReusableBoxFuture;
 
 use crate::command::log::{Chunk, Log, LogError, LogState};
 
-/// Bytes in one message. Half of what the protocol allows, so that even a viewer that reads 1 kB/s gets a whole message
-/// within the time after which it would count the connection as lost.
-const CHUNK: usize = 16 * 1024;
-/// A viewer this far behind a log that is still being written does not catch up by reading all of it: it is shown the
-/// present again. At 5 MB/s this is more than a second of stuttering.
-const TOO_FAR_BEHIND: u64 = 8 * 1024 * 1024;
-/// What it is then shown of the past: some screens.
-const CATCH_UP: u64 = 256 * 1024;
+/// Bytes in one message to a viewer that is not known to be fast: so few that even one that reads 1 kB/s gets a whole
+/// message within the time after which it would count the connection as lost.
+const SMALL: usize = 16 * 1024;
+/// A viewer that acknowledges a message within this time is fast (it takes 160 kB/s at least), and is sent twice as much in
+/// one, up to [`MAX_OUTPUT_MESSAGE`]: what a message costs, it costs however large it is.
+const QUICK: Duration = Duration::from_millis(100);
 /// Gaps in what was sent and not yet acknowledged; a viewer that has so many must acknowledge first.
 const MAX_GAPS: usize = 16;
 
@@ -62,11 +62,41 @@ impl Flight {
     }
 }
 
+/// How much goes into one message: what its viewer has shown to take in no time.
+#[derive(Debug)]
+struct Pace {
+    size: usize,
+    /// The end of a message that is on its way, and since when.
+    timed: Option<(u64, Instant)>,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self { size: SMALL, timed: None }
+    }
+
+    /// Is this much room worth a message? To a slow viewer any is. A fast one gives back more in a moment, and whole
+    /// messages stay whole.
+    fn is_worth(&self, room: u64) -> bool {
+        room >= self.size as u64 || (room > 0 && self.size == SMALL)
+    }
+
+    fn sent(&mut self, end: u64, now: Instant) {
+        self.timed.get_or_insert((end, now));
+    }
+
+    fn acknowledged(&mut self, offset: u64, now: Instant) {
+        if let Some((_, at)) = self.timed.take_if(|(end, _)| *end <= offset) {
+            self.size = if now - at <= QUICK { (self.size * 2).min(MAX_OUTPUT_MESSAGE) } else { SMALL };
+        }
+    }
+}
+
 /// What a stream says next.
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
     /// Bytes, after a gap or directly.
-    Output { gap: Option<(u64, u64, GapReason)>, offset: u64, bytes: bytes::Bytes },
+    Output { gap: Option<(u64, u64)>, offset: u64, bytes: bytes::Bytes },
     /// All of it was sent.
     End { offset: u64, complete: bool },
     /// Nothing after all.
@@ -83,11 +113,10 @@ pub(super) struct Stream {
     pub id: u32,
     log: Log,
     flight: Flight,
+    pace: Pace,
     growth: Growth,
     /// The log's writer is gone; nothing will change any more.
     settled: bool,
-    /// Output was still coming when it began. Who watches what is over asked for all of it.
-    is_live: bool,
 }
 
 async fn grown(mut watch: watch::Receiver<LogState>) -> Option<watch::Receiver<LogState>> {
@@ -98,14 +127,13 @@ impl Stream {
     /// Begins at an offset.
     pub(super) fn new(id: u32, log: Log, offset: u64) -> Self {
         let growth = ReusableBoxFuture::new(grown(log.watch()));
-        let is_live = !log.state().closed;
-        Self { id, log, flight: Flight::from(offset), growth, settled: false, is_live }
+        Self { id, log, flight: Flight::from(offset), pace: Pace::new(), growth, settled: false }
     }
 
     /// Is there something to say now?
     pub(super) fn has_next(&self) -> bool {
         let state = self.log.state();
-        if self.flight.sent < state.end { self.flight.room() > 0 } else { state.closed }
+        if self.flight.sent < state.end { self.pace.is_worth(self.flight.room()) } else { state.closed }
     }
 
     /// Ready when there may be something to say that there was not at the last call. Only a stream that has said
@@ -133,25 +161,24 @@ impl Stream {
                 Next::Nothing
             });
         }
-        let wanted = CHUNK.min(self.flight.room() as usize);
-        if wanted == 0 {
+        let room = self.flight.room();
+        if !self.pace.is_worth(room) {
             return Ok(Next::Nothing);
         }
         let from = self.flight.sent;
-        let behind = self.is_live && state.end - from > TOO_FAR_BEHIND;
-        let begin = if behind { state.end - CATCH_UP } else { from };
-        let Chunk { offset, bytes, .. } = self.log.read(begin, wanted).await?;
-        let reason = if behind { GapReason::ViewerBehind } else { GapReason::LogFull };
-        let gap = (offset > from).then_some((from, offset, reason));
+        let Chunk { offset, bytes, .. } = self.log.read(from, self.pace.size.min(room as usize)).await?;
+        let gap = (offset > from).then_some((from, offset));
         if gap.is_some() {
             self.flight.skip(offset);
         }
         self.flight.sent = offset + bytes.len() as u64;
+        self.pace.sent(self.flight.sent, Instant::now());
         Ok(if gap.is_none() && bytes.is_empty() { Next::Nothing } else { Next::Output { gap, offset, bytes } })
     }
 
     /// The viewer took in everything before this offset; `false`: it cannot have.
     pub(super) fn acknowledge(&mut self, offset: u64) -> bool {
+        self.pace.acknowledged(offset, Instant::now());
         self.flight.acknowledge(offset)
     }
 }
@@ -159,6 +186,24 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_grow_for_who_takes_them_at_once_and_are_small_again_for_who_does_not() {
+        let begun = Instant::now();
+        let mut pace = Pace::new();
+        for (sent, size) in [(1, 32 * 1024), (2, MAX_OUTPUT_MESSAGE), (3, MAX_OUTPUT_MESSAGE)] {
+            pace.sent(sent, begun);
+            pace.sent(sent + 100, begun + QUICK);
+            pace.acknowledged(sent - 1, begun + QUICK);
+            pace.acknowledged(sent, begun + QUICK);
+            assert_eq!(pace.size, size);
+        }
+        assert!(!pace.is_worth(MAX_OUTPUT_MESSAGE as u64 - 1), "a whole message is waited for");
+        pace.sent(4, begun);
+        pace.acknowledged(4, begun + 2 * QUICK);
+        assert_eq!(pace.size, SMALL);
+        assert!(pace.is_worth(1) && !pace.is_worth(0));
+    }
 
     #[test]
     fn credit_is_used_up_by_bytes_and_given_back_by_acknowledging() {

@@ -2,18 +2,19 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use glassbox_shared::error::ErrorCode;
-use glassbox_shared::live::{CREDIT, Event, FromServer, FromViewer, GapReason, WatchFrom, close};
+use glassbox_shared::live::{CREDIT, Event, FromServer, FromViewer, WatchFrom, close};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::support::{Heard, Running, TestApp, Viewer};
+use crate::command::log::LogSettings;
 
 fn watch(running: &Running, stream: u32, from: WatchFrom) -> FromViewer {
     FromViewer::Watch { stream, session_id: running.session.clone(), command_id: running.command.clone(), from }
 }
 
 /// Takes output in until the stream ends: the bytes, and the gaps as they came.
-async fn follow(viewer: &mut Viewer, stream: u32, mut at: u64) -> (Vec<u8>, Vec<(u64, u64, GapReason)>, u64) {
+async fn follow(viewer: &mut Viewer, stream: u32, mut at: u64) -> (Vec<u8>, Vec<(u64, u64)>, u64) {
     let (mut bytes, mut gaps) = (Vec::new(), Vec::new());
     loop {
         match viewer.hear().await {
@@ -23,9 +24,9 @@ async fn follow(viewer: &mut Viewer, stream: u32, mut at: u64) -> (Vec<u8>, Vec<
                 bytes.extend_from_slice(&more);
                 viewer.say(&FromViewer::Ack { stream, offset: at }).await;
             }
-            Heard::Said(FromServer::Gap { from, to, reason, .. }) => {
+            Heard::Said(FromServer::Gap { from, to, .. }) => {
                 assert_eq!(from, at);
-                gaps.push((from, to, reason));
+                gaps.push((from, to));
                 at = to;
             }
             Heard::Said(FromServer::StreamEnd { offset, .. }) => {
@@ -133,20 +134,45 @@ async fn two_streams_take_turns() {
 }
 
 #[tokio::test]
-async fn a_viewer_far_behind_is_shown_the_present_with_an_explicit_gap() {
+async fn a_viewer_far_behind_gets_every_byte_that_the_log_holds_while_the_command_runs_on() {
     let app = TestApp::start().await;
-    let running = app.run(&format!("flood {}; hang", 12 << 20)).await;
-    app.written(&running, 12 << 20).await;
+    let length = 24 << 20;
+    let running = app.run(&format!("flood {length}; hang")).await;
+    app.written(&running, length).await;
     let mut viewer = app.viewer_socket().await;
     viewer.say(&watch(&running, 1, WatchFrom::Offset(0))).await;
-    loop {
-        if let Heard::Said(FromServer::Gap { from, to, reason, .. }) = viewer.hear().await {
-            assert_eq!((from, to, reason), (0, (12 << 20) - CREDIT, GapReason::ViewerBehind));
-            break;
+    let mut next = 0;
+    while next < length {
+        match viewer.hear().await {
+            Heard::Output { offset, bytes, .. } => {
+                assert_eq!(offset, next, "no byte is left out");
+                next += bytes.len() as u64;
+                viewer.say(&FromViewer::Ack { stream: 1, offset: next }).await;
+            }
+            Heard::Said(FromServer::Gap { from, to, .. }) => panic!("a gap from {from} to {to}"),
+            Heard::Said(_) => {}
+            Heard::Closed(code) => panic!("closed with {code}"),
         }
     }
-    let ((), (bytes, _, end)) = tokio::join!(app.kill(&running), follow(&mut viewer, 1, (12 << 20) - CREDIT));
-    assert_eq!((bytes.len() as u64, end), (CREDIT, 12 << 20));
+    app.kill(&running).await;
+}
+
+#[tokio::test]
+async fn what_the_log_does_not_hold_any_more_is_an_explicit_gap() {
+    let app = TestApp::start().await;
+    let LogSettings { head, tail, .. } = LogSettings::default();
+    let length = head + tail + (16 << 20);
+    let running = app.run(&format!("flood {length}; hang")).await;
+    app.written(&running, length).await;
+    let mut viewer = app.viewer_socket().await;
+    // So that little of the head has to be read first.
+    let begin = head - CREDIT;
+    viewer.say(&watch(&running, 1, WatchFrom::Offset(begin))).await;
+    let ((), (bytes, gaps, end)) = tokio::join!(app.kill(&running), follow(&mut viewer, 1, begin));
+    let [(from, to)] = gaps[..] else { panic!("one gap, not {gaps:?}") };
+    assert_eq!((from, end), (head, length), "the whole head is shown, and the end is the log's");
+    assert!(to >= length - tail, "what lies between is not held");
+    assert_eq!(bytes.len() as u64, end - begin - (to - from), "and all that is held is shown");
 }
 
 #[tokio::test]
