@@ -1,4 +1,4 @@
-//! An engine in memory, for tests of the domain: no container, no process, no clock but tokio's.
+//! An engine in memory, for tests of the domain and for `glassbox idle`: no container, no process, no clock but tokio's.
 //!
 //! It answers `[HELPER_PATH, "run", COMMAND_ID]` with a helper of its own, which speaks the real frames and "runs" the
 //! last argument of the command as a small script. Statements are separated by `;` or a line's end:
