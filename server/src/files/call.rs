@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use glassbox_shared::error::ErrorCode;
-use glassbox_shared::files::frames::{Answer, FromFiles, Head, MAX_DATA, Operation, Progress, ToFiles, WINDOW};
+use glassbox_shared::files::frames::{self, Answer, FromFiles, Head, MAX_DATA, Operation, Progress, ToFiles, WINDOW};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 
@@ -139,7 +139,7 @@ impl Call {
             if let Some(id) = &self.upload {
                 self.link.upload_used(id);
             }
-            self.link.say(self.number, &ToFiles::Data(piece.to_vec())).await?;
+            self.link.send(frames::content(self.number, &piece)).await?;
         }
         Ok(())
     }

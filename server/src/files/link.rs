@@ -166,8 +166,12 @@ impl Link {
 
     /// Sends a frame of an operation, when there is room.
     pub(super) async fn say(&self, number: u32, what: &ToFiles) -> Result<(), DomainError> {
-        let sent = timeout(WRITE_DEADLINE, self.shared.frames.send(what.encode(number))).await;
-        match sent {
+        self.send(what.encode(number)).await
+    }
+
+    /// The same for one that is ready to go.
+    pub(super) async fn send(&self, frame: Vec<u8>) -> Result<(), DomainError> {
+        match timeout(WRITE_DEADLINE, self.shared.frames.send(frame)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(self.failure()),
             Err(_) => {

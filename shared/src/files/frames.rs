@@ -321,6 +321,11 @@ fn answer(payload: &[u8]) -> Result<Box<Answer>, FrameError> {
     }
 }
 
+/// [`ToFiles::Data`] as bytes, from wherever the content lies.
+pub fn content(operation: u32, bytes: &[u8]) -> Vec<u8> {
+    frame(DATA, &[&operation.to_le_bytes(), bytes])
+}
+
 impl ToFiles {
     /// As bytes.
     pub fn encode(&self, operation: u32) -> Vec<u8> {
@@ -328,7 +333,7 @@ impl ToFiles {
         match self {
             ToFiles::Open(open) => frame(OPEN, &[&number, &json(open)]),
             ToFiles::Begin(what) => frame(BEGIN, &[&number, &json(what)]),
-            ToFiles::Data(bytes) => frame(DATA, &[&number, bytes]),
+            ToFiles::Data(bytes) => content(operation, bytes),
             ToFiles::End => frame(END, &[&number]),
             ToFiles::Taken(frames) => frame(TAKEN, &[&number, &json(frames)]),
             ToFiles::Cancel => frame(CANCEL, &[&number]),
