@@ -140,13 +140,33 @@ async fn a_large_file_is_streamed_and_in_ranges() {
     assert_eq!((end.status, end.text().as_str(), end.header("content-range")), (206, "789", "bytes 7-9/10"));
     let rest = range("bytes=8-").await;
     assert_eq!((rest.status, rest.text().as_str()), (206, "89"));
-    assert_eq!(range("bytes=10-").await.refusal().code(), ErrorCode::OffsetBeyondEnd);
+    let beyond = range("bytes=10-").await;
+    assert_eq!((beyond.status, beyond.header("content-range")), (416, "bytes */10"));
+    assert_eq!(beyond.refusal().code(), ErrorCode::OffsetBeyondEnd);
     assert_eq!(range("bytes=0-1,4-5").await.status, 200, "several ranges are answered by all of it");
     let head = files.read_with(Method::HEAD, "large", ("accept", "*/*")).await;
     assert_eq!((head.status, head.header("content-length"), head.body.len()), (200, "209715200", 0));
     let version = files.stat("small").await.version;
     let same = files.read_with(Method::GET, "small", ("if-none-match", &format!("\"{version}\""))).await;
     assert_eq!((same.status, same.body.len()), (304, 0));
+    // Ranges under conditions, as RFC 9110 has them.
+    let get = async |headers: &[(&str, &str)]| {
+        let request = agent.request(Method::GET, &files.address("content", "small", ""));
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let answer = agent.send(request).await;
+        (answer.status, answer.text())
+    };
+    let (tag, weak) = (format!("\"{version}\""), format!("W/\"{version}\""));
+    assert_eq!(get(&[("range", "bytes=2-4"), ("if-range", &tag)]).await, (206, "234".to_owned()));
+    for other in ["\"another\"", &weak, "Mon, 30 Nov 2026 10:00:00 GMT"] {
+        let (status, text) = get(&[("range", "bytes=2-4"), ("if-range", other)]).await;
+        assert_eq!((status, text.as_str()), (200, "0123456789"), "of {other} all is wanted");
+    }
+    assert_eq!(get(&[("range", "bytes=99-"), ("if-range", "\"another\"")]).await.0, 200);
+    assert_eq!(get(&[("range", "bytes=99-"), ("if-none-match", &weak)]).await.0, 304, "nothing is needed");
+    assert_eq!(get(&[("range", "bytes=2-4"), ("if-none-match", "\"another\"")]).await, (206, "234".to_owned()));
+    let head = files.read_with(Method::HEAD, "small", ("range", "bytes=99-")).await;
+    assert_eq!((head.status, head.header("content-length")), (200, "10"), "a range is a matter of GET");
 }
 
 #[tokio::test]

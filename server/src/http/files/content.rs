@@ -25,6 +25,7 @@ use super::super::sessions::find;
 use super::{Asked, entry_of, pump, unexpected};
 use crate::error::DomainError;
 use crate::files::{Call, Said};
+use crate::session::Session;
 
 /// Nothing that comes out of a sandbox runs, wherever it is opened.
 const NOTHING_RUNS: HeaderValue = HeaderValue::from_static(
@@ -56,20 +57,34 @@ pub(in super::super) async fn read(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let session = find(&app, &allowed, &session)?;
-    let mut range = asked_range(&headers);
-    if range.is_some() && headers.contains_key(header::IF_RANGE) {
-        let looked = Operation::Read { path: path.clone(), range: Range::Nothing };
-        let (head, _call) = begin(session.read_files(looked).await?).await?;
-        let same = headers.get(header::IF_RANGE).is_some_and(|known| *known == etag(&head.entry));
-        range = range.filter(|_| same);
+    // A range is a matter of GET (RFC 9110, 14.2).
+    let mut range = asked_range(&headers).filter(|_| method == Method::GET);
+    // The version that a range is wanted of; of any other, all is.
+    let expected = headers.get(header::IF_RANGE).filter(|_| range.is_some());
+    // In this order (RFC 9110, 13.2.2): who has this version needs nothing, not even to hear that a range is impossible.
+    if headers.contains_key(header::IF_NONE_MATCH) || expected.is_some() {
+        let (head, _) = open(&session, &path, Range::Nothing).await?;
+        let etag = etag(&head.entry);
+        if is_known(&headers, &etag) {
+            return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
+        }
+        range = range.filter(|_| expected.is_none_or(|expected| *expected == etag));
     }
     let wanted = if method == Method::HEAD { Range::Nothing } else { range.unwrap_or(Range::All) };
-    let (head, call) = begin(session.read_files(Operation::Read { path, range: wanted }).await?).await?;
-    let etag = etag(&head.entry);
-    let known = headers.get(header::IF_NONE_MATCH).and_then(|known| known.to_str().ok());
-    if known.is_some_and(|known| known.split(',').any(|one| one.trim().as_bytes() == etag.as_bytes())) {
-        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
+    let (mut head, mut call) = match open(&session, &path, wanted).await {
+        Err(ApiError(error)) if range.is_some() && error.code == ErrorCode::OffsetBeyondEnd => {
+            let (head, _) = open(&session, &path, Range::Nothing).await?;
+            let size = (header::CONTENT_RANGE, format!("bytes */{}", head.entry.size));
+            return Ok(([size], ApiError(error)).into_response());
+        }
+        opened => opened?,
+    };
+    if range.is_some() && expected.is_some_and(|expected| *expected != etag(&head.entry)) {
+        // It changed in this very moment.
+        range = None;
+        (head, call) = open(&session, &path, Range::All).await?;
     }
+    let etag = etag(&head.entry);
     let size = head.entry.size;
     let using = allowed.caller.looking_is_use().then_some(session);
     let length = if method == Method::HEAD { size } else { head.length.ok_or_else(unexpected)? };
@@ -183,6 +198,20 @@ fn condition(headers: &HeaderMap) -> Result<(Option<String>, bool), DomainError>
     Ok((expected.transpose()?, new))
 }
 
+/// Opens a file's content.
+async fn open(session: &Session, path: &str, range: Range) -> Result<(Head, Call), ApiError> {
+    begin(session.read_files(Operation::Read { path: path.to_owned(), range }).await?).await
+}
+
+/// Does the client have this version (`If-None-Match`, compared weakly: RFC 9110, 13.1.2)?
+fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
+    let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|known| known.to_str().ok());
+    known
+        .flat_map(|known| known.split(','))
+        .map(str::trim)
+        .any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known).as_bytes() == etag.as_bytes())
+}
+
 /// Waits for what comes before content.
 async fn begin(mut call: Call) -> Result<(Head, Call), ApiError> {
     match call.next().await? {
@@ -246,6 +275,18 @@ mod tests {
             assert_eq!(range(nothing), None, "{nothing}");
         }
         assert_eq!(range("bytes=0-18446744073709551615"), Some(Range::FromTo(0, u64::MAX)));
+    }
+
+    #[test]
+    fn a_version_is_known_among_others_weak_or_not_and_by_a_star() {
+        let is = |known| is_known(&headers(header::IF_NONE_MATCH, known), &HeaderValue::from_static("\"abc\""));
+        for known in ["\"abc\"", "W/\"abc\"", "\"x\", W/\"abc\"", "*"] {
+            assert!(is(known), "{known}");
+        }
+        for other in ["abc", "\"ABC\"", "\"x\"", "", "w/\"abc\""] {
+            assert!(!is(other), "{other}");
+        }
+        assert!(!is_known(&HeaderMap::new(), &HeaderValue::from_static("\"abc\"")));
     }
 
     #[test]

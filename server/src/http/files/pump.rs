@@ -8,7 +8,7 @@ use futures_util::stream::unfold;
 use futures_util::{Stream, StreamExt as _};
 use glassbox_shared::error::ErrorCode;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::super::App;
 use super::super::error::ApiError;
@@ -20,6 +20,11 @@ use crate::session::Session;
 const PIECES: usize = 2;
 /// A client that takes or sends nothing for this long is gone: it holds one of few places.
 const STALL: Duration = Duration::from_secs(60);
+/// A service that is waited for must bring [`LEAST`] within this, however many pieces it comes in: a download holds one of
+/// few turns, and a hostile service could drip for ever.
+const LEAST_WITHIN: Duration = Duration::from_secs(60);
+/// The slowest that is honest, by far: an archive of folders in which hardly anything can be packed.
+const LEAST: usize = 16 * 1024;
 /// A body that is refused is read on and thrown away up to here, so that a client that is still sending hears why.
 const MOST_THROWN_AWAY: usize = 16 * 1024 * 1024;
 /// And for at most this long.
@@ -74,15 +79,40 @@ pub(super) async fn give(pieces: &Pieces, piece: Piece) -> bool {
     matches!(timeout(STALL, pieces.send(piece)).await, Ok(Ok(())))
 }
 
+/// Does content come on? Only waiting for the service counts, not for the client.
+#[derive(Debug, Default)]
+struct Progress {
+    waited: Duration,
+    came: usize,
+}
+
+impl Progress {
+    /// How long may be waited yet.
+    fn patience(&self) -> Duration {
+        LEAST_WITHIN.saturating_sub(self.waited)
+    }
+
+    fn came(&mut self, bytes: usize, after: Duration) {
+        self.waited += after;
+        self.came += bytes;
+        if self.came >= LEAST {
+            *self = Self::default();
+        }
+    }
+}
+
 /// Content out of an operation. `using`: the session that is used by that, for as long as it lasts.
 pub(super) async fn out(mut call: Call, pieces: Pieces, using: Option<Session>) {
+    let mut progress = Progress::default();
     loop {
+        let asked = Instant::now();
         let said = tokio::select! {
-            said = call.next() => said,
+            said = timeout(progress.patience(), call.next()) => said.unwrap_or_else(|_| Err(too_slow())),
             () = pieces.closed() => return,
         };
         match said {
             Ok(Said::Data(bytes)) => {
+                progress.came(bytes.len(), asked.elapsed());
                 if let Some(session) = &using {
                     session.touch();
                 }
@@ -94,7 +124,7 @@ pub(super) async fn out(mut call: Call, pieces: Pieces, using: Option<Session>) 
                 give(&pieces, Piece::End).await;
                 return;
             }
-            Ok(Said::Head(_) | Said::Progress(_)) => {}
+            Ok(Said::Head(_) | Said::Progress(_)) => progress.came(0, asked.elapsed()),
             Err(error) => {
                 tracing::debug!(%error, "content broke off");
                 give(&pieces, Piece::Broken(error.detail)).await;
@@ -102,6 +132,10 @@ pub(super) async fn out(mut call: Call, pieces: Pieces, using: Option<Session>) 
             }
         }
     }
+}
+
+fn too_slow() -> DomainError {
+    DomainError::new(ErrorCode::FilesUnavailable, "the sandbox's file service sends too slowly")
 }
 
 /// A body into an operation, which is use of the session for as long as it lasts.
@@ -158,6 +192,28 @@ mod tests {
         }
         drop(sender);
         axum::body::to_bytes(Body::from_stream(stream(receiver)), 100).await.ok().map(|bytes| bytes.to_vec())
+    }
+
+    #[test]
+    fn a_drip_has_an_end_and_a_slow_service_or_client_has_none() {
+        let second = Duration::from_secs(1);
+        let mut drip = Progress::default();
+        let mut lasted = Duration::ZERO;
+        while !drip.patience().is_zero() {
+            drip.came(1, second);
+            lasted += second;
+        }
+        assert_eq!(lasted, LEAST_WITHIN);
+        let mut slow = Progress::default();
+        for _ in 0..1000 {
+            slow.came(1024, second);
+            assert!(!slow.patience().is_zero(), "{slow:?}");
+        }
+        let mut quick = Progress::default();
+        for _ in 0..1_000_000 {
+            quick.came(1, Duration::ZERO);
+        }
+        assert_eq!(quick.patience(), LEAST_WITHIN);
     }
 
     #[tokio::test]
