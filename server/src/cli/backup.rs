@@ -46,6 +46,7 @@ pub fn restore(args: RestoreArgs) -> anyhow::Result<()> {
     let restored = if args.as_original { Restored::Original } else { Restored::Copy };
     let Back { version, original, ended_sessions, files, .. } = read(&args.file, &data_dir, restored)?;
     eprintln!("{}: {files} files of a backup by Glassbox {version}, each as it was", data_dir.display());
+    eprintln!("Keys are as they were then: revoke those again that were revoked since (glassbox keys list).");
     if restored == Restored::Copy {
         eprintln!(
             "It is a server of its own: {ended_sessions} sessions that were live then are over, and what the original's \

@@ -4,20 +4,24 @@
 //! copied as it is at one moment, then the logs of the commands that it names. A log may have grown by then, which the
 //! start after a restore finds out by itself, as after a crash; never is one shorter than the database says.
 
-use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use tempfile::TempDir;
 
 use super::archive::{Entry, FORMAT, MANIFEST, Manifest, Summed, log_path};
 use super::{DATABASE, FIRST_KEY, INSTANCE, LOGS, database_beside_server, read_short};
 use crate::clock;
 use crate::command::log;
 use crate::store::backup;
+
+/// How the folders begin in which backups are made, beside their file.
+const WORK: &str = ".glassbox-backup-";
 
 /// What a backup holds.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,12 +43,8 @@ pub fn backup(data_dir: &Path, to: &Path) -> anyhow::Result<Kept> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    // In a folder of its own: SQLite puts files beside the copy while it works.
-    let work = tempfile::Builder::new()
-        .prefix(".glassbox-backup-")
-        .permissions(fs::Permissions::from_mode(0o700))
-        .tempdir_in(folder)
-        .with_context(|| format!("cannot write to the folder of {shown}"))?;
+    remove_interrupted(folder);
+    let (work, _lock) = work_folder(folder).with_context(|| format!("cannot write to the folder of {shown}"))?;
     let copy = work.path().join(DATABASE);
     backup::copy(&database, &copy).context("the database cannot be copied")?;
 
@@ -58,6 +58,44 @@ pub fn backup(data_dir: &Path, to: &Path) -> anyhow::Result<Kept> {
     file.persist_noclobber(to).map_err(|error| error.error).with_context(|| format!("{shown} cannot be made"))?;
     File::open(folder).and_then(|folder| folder.sync_all()).with_context(|| format!("{shown} may not last"))?;
     Ok(kept)
+}
+
+/// A folder of its own to work in: `SQLite` puts files beside the copy. It is locked for as long as somebody works in it.
+fn work_folder(folder: &Path) -> io::Result<(TempDir, File)> {
+    loop {
+        let work =
+            tempfile::Builder::new().prefix(WORK).permissions(fs::Permissions::from_mode(0o700)).tempdir_in(folder)?;
+        let lock = File::open(work.path())?;
+        lock.lock()?;
+        // Somebody who cleans up may have taken it for a forgotten one before it was locked.
+        if fs::symlink_metadata(work.path()).is_ok() {
+            return Ok((work, lock));
+        }
+    }
+}
+
+/// Removes what interrupted backups left: folders of ours in which nobody works any more. What cannot be removed is no
+/// reason not to make a backup.
+fn remove_interrupted(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(WORK));
+        if is_ours && let Err(error) = remove_forgotten(&entry.path()) {
+            eprintln!("{}, left by an interrupted backup, cannot be removed: {error}", entry.path().display());
+        }
+    }
+}
+
+fn remove_forgotten(work: &Path) -> io::Result<()> {
+    // Never through a link, in case the folder is not ours alone.
+    let lock = match OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(work) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened?,
+    };
+    match lock.try_lock() {
+        Ok(()) => fs::remove_dir_all(work),
+        Err(TryLockError::WouldBlock) => Ok(()),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
 }
 
 fn write(data_dir: &Path, database: &Path, to: &mut File) -> anyhow::Result<Kept> {
@@ -120,5 +158,27 @@ impl<W: Write> Archive<W> {
         self.append(MANIFEST, text.as_slice(), text.len() as u64)?;
         let compressed = self.tar.into_inner().context("the archive cannot be finished")?;
         compressed.finish().context("the archive cannot be finished")?.flush().context("the archive cannot be finished")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_interrupted_backup_left_goes_and_what_somebody_works_in_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (work, _lock) = work_folder(folder.path()).expect("made");
+        let forgotten = folder.path().join(".glassbox-backup-forgotten");
+        fs::create_dir(&forgotten).expect("made");
+        fs::write(forgotten.join(DATABASE), "half of it").expect("written");
+        let elsewhere = folder.path().join("elsewhere");
+        fs::create_dir(&elsewhere).expect("made");
+        fs::write(elsewhere.join("file"), "kept").expect("written");
+        std::os::unix::fs::symlink(&elsewhere, folder.path().join(".glassbox-backup-link")).expect("made");
+        remove_interrupted(folder.path());
+        assert!(!forgotten.exists());
+        assert!(work.path().exists(), "somebody works in it");
+        assert!(elsewhere.join("file").exists(), "no link is followed");
     }
 }
