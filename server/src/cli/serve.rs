@@ -19,7 +19,8 @@ use crate::server::data::DataDir;
 use crate::server::{self, Server};
 
 /// A stop that takes longer than this is cut off: something is stuck, and state is on disk already. Requests and sockets get
-/// 5 s of it, owners and drivers 3 s more; the rest is for the database. Whoever asked for the stop waits 10 s.
+/// 5 s of it, owners and drivers 3 s more; the rest is for the database, and for a demo. Whoever asked for the stop waits
+/// 10 s.
 const STOP_DEADLINE: Duration = Duration::from_secs(9);
 /// Removing a sandbox takes a tenth of a second; nobody should wait for a demo.
 const DEMO_ENDS: Duration = Duration::from_secs(3);
@@ -77,10 +78,12 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     say(&format!("sign in (opens once, within {} minutes): {}", LINK_SECONDS / 60, link_url(&base, &token)));
     let demo =
         if arguments.demo { Some(Demo::start(&server, &first, &format!("http://{address}")).await?) } else { None };
+    let asked_to_stop = CancellationToken::new();
     let stopping = {
-        let (shutdown, tls) = (shutdown.clone(), server.tls());
+        let (asked, shutdown, tls) = (asked_to_stop.clone(), shutdown.clone(), server.tls());
         async move {
             until_stop(&mut signals, tls.as_deref()).await;
+            asked.cancel();
             say("glassbox is stopping");
             if let Some(demo) = demo {
                 demo.end().await;
@@ -93,7 +96,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         served
     };
     let cut_off = async {
-        shutdown.cancelled().await;
+        asked_to_stop.cancelled().await;
         tokio::time::sleep(STOP_DEADLINE).await;
     };
     tokio::select! {

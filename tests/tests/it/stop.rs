@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use glassbox_shared::command::{CommandState, Interruption};
 use glassbox_shared::live::close;
+use glassbox_tests::engine::{Engine, Gvisor};
 use glassbox_tests::process::ServerProcess;
 use glassbox_tests::viewer::Closed;
 use glassbox_tests::{TestServer, docker, eventually, hardened, process};
@@ -76,6 +77,28 @@ async fn a_server_that_plays_the_demo_removes_its_sandbox_when_it_is_stopped() {
     assert!(server.stop().is_some_and(|status| status.success()), "{}", server.log());
     let left = docker::remove_all(instance.trim());
     assert!(left.is_empty(), "left behind: {left:?}\n{}", server.stdout());
+}
+
+#[tokio::test]
+async fn a_demo_whose_engine_hangs_does_not_hold_up_the_stop() {
+    let engine = Engine::start(Gvisor::Registered).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = process::glassbox();
+    command
+        .args(["serve", "--demo"])
+        .env("GLASSBOX_DATA_DIR", folder.path().join("data"))
+        .env("GLASSBOX_LISTEN", "127.0.0.1:0")
+        .env("DOCKER_HOST", engine.host());
+    let mut server = ServerProcess::start(command, folder.path()).await.expect("it starts");
+    eventually("the demo is at work", STARTED, async || server.stdout().contains("demo: command 1").then_some(()))
+        .await;
+    engine.freeze();
+    let begun = Instant::now();
+    let stopped = server.stop();
+    let took = begun.elapsed();
+    engine.thaw();
+    println!("stopped within {took:?}");
+    assert!(stopped.is_some_and(|status| status.success()) && took < STOP, "{took:?}: {}", server.log());
 }
 
 #[tokio::test]
