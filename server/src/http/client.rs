@@ -18,9 +18,12 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use glassbox_shared::error::ErrorCode;
 use ipnet::IpNet;
 
 use super::App;
+use super::share::Held;
+use crate::error::DomainError;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -88,15 +91,26 @@ impl Client {
         client
     }
 
-    /// By which failed sign-ins are counted: one customer often has a whole IPv6 network of 64 bits.
+    /// By which failed sign-ins and shares are counted.
     pub(super) fn counted_as(&self) -> String {
-        match self.address {
-            Some(IpAddr::V6(address)) => {
-                IpNet::new(address.into(), 64).map_or_else(|_| String::new(), |net| net.trunc().to_string())
-            }
-            Some(address) => address.to_string(),
-            None => String::new(),
+        self.address.map(counted_as).unwrap_or_default()
+    }
+}
+
+impl Peer {
+    /// By which its connections are counted.
+    pub(super) fn counted_as(&self) -> String {
+        counted_as(self.address.ip().to_canonical())
+    }
+}
+
+/// One customer often has a whole IPv6 network of 64 bits.
+fn counted_as(address: IpAddr) -> String {
+    match address {
+        IpAddr::V6(address) => {
+            IpNet::new(address.into(), 64).map_or_else(|_| String::new(), |net| net.trunc().to_string())
         }
+        IpAddr::V4(address) => address.to_string(),
     }
 }
 
@@ -198,8 +212,28 @@ pub(super) async fn settle(State(app): State<Arc<App>>, mut request: Request, ne
     for name in X_FORWARDED.iter().chain([&header::FORWARDED]) {
         request.headers_mut().remove(name);
     }
+    let behind_proxy = peer.is_some_and(|peer| is_trusted(peer, &app.state.settings.trusted_proxies));
+    let share = behind_proxy.then(|| app.behind_proxies.take(client.counted_as()));
     request.extensions_mut().insert(client);
-    next.run(request).await
+    match share {
+        None => next.run(request).await,
+        // Held until the body was sent: a slow download takes a connection of the proxy's for as long.
+        Some(Some(share)) => next.run(request).await.map(|body| Held::hold(body, share)),
+        Some(None) => too_many(),
+    }
+}
+
+/// Is a proxy at the other end whose word counts?
+pub(super) fn is_trusted(peer: Peer, trusted: &[IpNet]) -> bool {
+    let address = peer.address.ip().to_canonical();
+    trusted.iter().any(|network| network.contains(&address))
+}
+
+/// Said before the request has an id: this is outside of everything.
+fn too_many() -> Response {
+    let detail = "too many requests of your address are being answered; wait for some to end";
+    let refusal = DomainError::new(ErrorCode::RateLimited, detail).retry_after(5);
+    super::error::render(&refusal, "")
 }
 
 #[cfg(test)]

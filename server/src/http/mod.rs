@@ -31,6 +31,7 @@ mod rate;
 mod request_id;
 mod serve;
 mod sessions;
+mod share;
 mod sign_in;
 #[cfg(test)]
 mod tests;
@@ -102,6 +103,8 @@ struct App {
     guard: guard::Guard,
     rates: rate::Rates,
     sockets: live::Sockets,
+    /// Requests that are being answered, by the address behind a trusted proxy.
+    behind_proxies: share::Shares,
     /// Live sockets; they outlive their requests.
     tasks: TaskTracker,
 }
@@ -113,6 +116,7 @@ impl App {
             guard: guard::Guard::new(&settings.public_urls),
             rates: rate::Rates::new(settings.requests_per_minute, settings.page_requests_per_minute),
             sockets: live::Sockets::default(),
+            behind_proxies: share::Shares::default(),
             tasks: TaskTracker::new(),
             state,
         }

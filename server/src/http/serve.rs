@@ -26,7 +26,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Layer as _;
 
-use super::client::Peer;
+use super::client::{self, Peer};
+use super::share::Shares;
 use super::tls::Tls;
 use super::{App, AppState};
 
@@ -56,8 +57,10 @@ pub async fn serve_http(listener: TcpListener, state: AppState, shutdown: Cancel
     let tls = state.settings.tls.clone();
     let app = Arc::new(App::new(state));
     let sockets = app.tasks.clone();
+    let trusted = app.state.settings.trusted_proxies.clone();
     let router = super::router_of(app);
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let shares = Shares::default();
     let connections = TaskTracker::new();
     let give_up = CancellationToken::new();
 
@@ -74,6 +77,13 @@ pub async fn serve_http(listener: TcpListener, state: AppState, shutdown: Cancel
                 continue;
             }
         };
+        let peer = Peer { address: peer, tls: tls.is_some() };
+        // A proxy's connections are everybody's; what comes through them is counted where it is known from whom.
+        let share = if client::is_trusted(peer, &trusted) { None } else { Some(shares.take(peer.counted_as())) };
+        if matches!(share, Some(None)) {
+            tracing::info!(client = %peer.address.ip(), "closed a connection of an address that has its share of them");
+            continue;
+        }
         let conversation = converse(stream, peer, tls.clone(), router.clone(), shutdown.clone());
         let give_up = give_up.clone();
         connections.spawn(async move {
@@ -81,7 +91,7 @@ pub async fn serve_http(listener: TcpListener, state: AppState, shutdown: Cancel
                 () = give_up.cancelled() => {}
                 () = conversation => {}
             }
-            drop(place);
+            drop((place, share));
         });
     }
 
@@ -111,19 +121,12 @@ async fn accept(
 }
 
 /// One connection's requests, one after the other.
-async fn converse(
-    stream: TcpStream,
-    peer: SocketAddr,
-    tls: Option<Arc<Tls>>,
-    router: Router,
-    shutdown: CancellationToken,
-) {
+async fn converse(stream: TcpStream, peer: Peer, tls: Option<Arc<Tls>>, router: Router, shutdown: CancellationToken) {
     let begins = tokio::select! {
         () = shutdown.cancelled() => return,
         begins = timeout(HEAD_TIME, first_bytes(&stream)) => begins.unwrap_or(Begins::Otherwise),
     };
     let taken = BytesTaken::default();
-    let peer = Peer { address: peer, tls: tls.is_some() };
     let router = Extension(taken.clone()).layer(Extension(peer).layer(router));
     let counted = Counted { stream, taken };
     match (begins, tls) {

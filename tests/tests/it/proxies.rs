@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use glassbox_shared::error::ErrorCode;
-use glassbox_tests::{Answer, Client, TestServer, Viewer, hardened, is_long};
+use glassbox_tests::{Answer, Client, TestServer, Viewer, eventually, hardened, is_long};
 use reqwest::Method;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 /// A beat and a little: the server is never quiet for longer. Without a byte from it for this long the proxy cuts, in CI.
@@ -18,6 +18,13 @@ const CUT: Duration = Duration::from_mins(1);
 const QUIET: Duration = Duration::from_mins(10);
 /// For a heartbeat, which comes each 10 s.
 const BEAT: Duration = Duration::from_secs(30);
+
+/// Connections that one address may have (`server/src/http/share.rs`).
+const SHARE: usize = 200;
+/// Somewhat more.
+const MANY: usize = 240;
+/// A connection that is not wanted is closed at once; one that says nothing is, after 15 s.
+const CLOSED: Duration = Duration::from_secs(10);
 
 /// A proxy that passes bytes on, and cuts a connection over which nothing came from the server for this long; its address.
 async fn proxy(to: &str, cut: Duration) -> (String, JoinSet<()>) {
@@ -138,4 +145,38 @@ async fn without_a_trusted_proxy_the_same_headers_say_nothing() {
     let evil = operator.request(Method::GET, "/v1/me").header("x-forwarded-host", "evil.example");
     operator.send(evil).await.success().expect("not looked at");
     assert!(!server.process().log().contains("192.0.2.9"));
+}
+
+/// Opens more connections than an address may have.
+async fn open_many(server: &str, from: &str) -> Vec<TcpStream> {
+    let mut lines = Vec::new();
+    for _ in 0..MANY {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind(format!("{from}:0").parse().expect("an address")).expect("it is free");
+        lines.push(socket.connect(server.parse().expect("an address")).await.expect("the kernel takes connections"));
+    }
+    lines
+}
+
+/// How many the server has closed.
+fn closed(lines: &[TcpStream]) -> usize {
+    let is_open =
+        |line: &&TcpStream| line.try_read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+    lines.len() - lines.iter().filter(is_open).count()
+}
+
+#[tokio::test]
+async fn one_address_cannot_take_all_connections_and_a_trusted_proxy_may() {
+    let server = TestServer::configure().env("GLASSBOX_TRUSTED_PROXIES", "127.0.0.3").start().await;
+    let address = server.address().trim_start_matches("http://").to_owned();
+    let lines = open_many(&address, "127.0.0.2").await;
+    eventually("what is beyond its share is closed", CLOSED, async || (closed(&lines) >= MANY - SHARE).then_some(()))
+        .await;
+    // Connections are accepted in their order: whoever is answered comes after all of them.
+    server.operator().get("/v1/me").await.success().expect("another address is answered");
+    assert_eq!(closed(&lines), MANY - SHARE);
+    drop(lines);
+    let lines = open_many(&address, "127.0.0.3").await;
+    server.operator().get("/v1/me").await.success().expect("others are answered");
+    assert_eq!(closed(&lines), 0, "a proxy's connections are everybody's");
 }
