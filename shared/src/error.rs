@@ -86,7 +86,7 @@ codes! {
     Internal = 500,
     /// Not built yet.
     NotImplemented = 501,
-    /// No memory left for another sandbox.
+    /// No memory left for another sandbox, or too many removals of ended sessions wait already; later there is room.
     NoCapacity = 503,
     /// The container engine does not answer or refuses.
     EngineUnavailable = 503,

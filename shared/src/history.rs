@@ -172,7 +172,8 @@ pub struct SearchHit {
     pub line: Option<u64>,
     /// The line, or the part around what was found.
     pub snippet: Vec<SnippetPart>,
-    /// Only the first and the latest part of this command's output can be searched.
+    /// Not all of this command's output can be searched: of a long one only the first and the latest part, nothing of what
+    /// came when the words of its session had reached their limit, and nothing of what its log does not hold any more.
     pub partly_indexed: bool,
 }
 
@@ -183,8 +184,8 @@ pub struct SearchResult {
     /// Newest session first, newest command first.
     pub hits: Vec<SearchHit>,
     /// Give it as `before` to go on; `None`: everything was searched. A page can be empty and have a next one: a search
-    /// answers after about two seconds with what it has.
+    /// answers after about two seconds with what it has, or after five where its first look takes as long.
     pub next: Option<String>,
-    /// Commands among those searched here of whose output only the first and the latest part can be searched.
+    /// Commands in the sessions searched here of whose output not all can be searched ([`SearchHit::partly_indexed`]).
     pub partly_indexed: u64,
 }
