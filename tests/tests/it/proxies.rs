@@ -23,8 +23,11 @@ const BEAT: Duration = Duration::from_secs(30);
 const SHARE: usize = 200;
 /// Somewhat more.
 const MANY: usize = 240;
-/// A connection that is not wanted is closed at once; one that says nothing is, after 15 s.
+/// A connection that is not wanted is closed at once; one that says nothing is, after 15 s. Nothing else takes longer.
 const CLOSED: Duration = Duration::from_secs(10);
+
+/// Between attempts of somebody who was refused.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// A proxy that passes bytes on, and cuts a connection over which nothing came from the server for this long; its address.
 async fn proxy(to: &str, cut: Duration) -> (String, JoinSet<()>) {
@@ -179,4 +182,35 @@ async fn one_address_cannot_take_all_connections_and_a_trusted_proxy_may() {
     let lines = open_many(&address, "127.0.0.3").await;
     server.operator().get("/v1/me").await.success().expect("others are answered");
     assert_eq!(closed(&lines), 0, "a proxy's connections are everybody's");
+}
+
+#[tokio::test]
+async fn behind_a_trusted_proxy_an_address_has_its_share_of_requests_and_leaves_the_others_theirs() {
+    let server = TestServer::configure().env("GLASSBOX_TRUSTED_PROXIES", "127.0.0.1").start().await;
+    let agent = server.agent().await;
+    let session = agent.create_session(hardened()).await;
+    let silent = session.run("sleep 990").await;
+    let ask = |from: &str, path: &str| agent.request(Method::GET, path).header("x-forwarded-for", from);
+    let mut waiting = JoinSet::new();
+    for _ in 0..SHARE {
+        let request = ask("192.0.2.1", &silent.path("?wait=60"));
+        // One that finds the share taken by the question below comes again.
+        waiting.spawn(async move {
+            let mut again = tokio::time::interval(AGAIN);
+            while request.try_clone().expect("no body").send().await.is_ok_and(|answer| answer.status() == 429) {
+                again.tick().await;
+            }
+        });
+    }
+    let me = async |from: &str| agent.send(ask(from, "/v1/me")).await;
+    let refused = eventually("it has its share", CLOSED, async || {
+        Some(me("192.0.2.1").await).filter(|answer| answer.status != 200)
+    })
+    .await
+    .refusal();
+    assert_eq!((refused.status, refused.code()), (429, ErrorCode::RateLimited), "{refused}");
+    assert!(refused.retry_after.is_some(), "{refused}");
+    me("192.0.2.2").await.success().expect("another address is answered");
+    waiting.abort_all();
+    eventually("its share is given back", CLOSED, async || (me("192.0.2.1").await.status == 200).then_some(())).await;
 }
