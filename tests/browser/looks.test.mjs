@@ -153,6 +153,8 @@ check('the file browser, a file, what changed in it, an editor, and the question
   await file('src').waitFor();
   problems.push(...(await look(ann, 'files')));
 
+  await ann.page.setViewportSize({ width: 390, height: WIDTHS[390] });
+  await ann.page.getByRole('navigation', { name: 'Parts of the session' }).getByRole('button', { name: 'Output' }).click();
   await ann.at('file-edit').click();
   problems.push(...(await look(ann, 'file-editor', ['1440', '390'])));
   await ann.at('file-editor').fill((await ann.at('file-editor').inputValue()).replace('"EUR"', '"USD"'));

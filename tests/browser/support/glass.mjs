@@ -17,7 +17,7 @@ export class Glass {
     this.base = base;
     page.setDefaultTimeout(30_000);
     page.on('console', (message) => {
-      if (['error', 'warning'].includes(message.type())) this.#problems.push(`console: ${message.text()}`);
+      if (['error', 'warning'].includes(message.type())) this.#problems.push(`console: ${message.text()} (${message.location().url})`);
     });
     page.on('pageerror', (error) => this.#problems.push(`uncaught: ${error.message}`));
     page.on('popup', (popup) => this.#problems.push(`opened a window: ${popup.url()}`));

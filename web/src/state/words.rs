@@ -11,6 +11,15 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// Of a setting: `7 days`, else as [`duration`].
+pub fn span(seconds: f64) -> String {
+    let whole = if seconds.is_finite() { seconds.max(0.0) as u64 } else { 0 };
+    match whole {
+        86400.. if whole.is_multiple_of(86400) => count(whole / 86400, "day", "days"),
+        _ => duration(seconds),
+    }
+}
+
 /// For a kill: tenths below ten seconds, because there they matter.
 pub fn short_duration_ms(milliseconds: u64) -> String {
     match milliseconds {
@@ -100,6 +109,11 @@ mod tests {
         let said: Vec<String> =
             [-3.0, 0.9, 59.9, 60.0, 192.0, 7500.0, 277_200.0, f64::NAN].into_iter().map(duration).collect();
         assert_eq!(said, ["0 s", "0 s", "59 s", "1m 00s", "3m 12s", "2h 05m", "3d 5h", "0 s"]);
+    }
+
+    #[test]
+    fn whole_days_are_days() {
+        assert_eq!([604_800.0, 86_400.0, 90_000.0, 0.0].map(span), ["7 days", "1 day", "1d 1h", "0 s"]);
     }
 
     #[test]

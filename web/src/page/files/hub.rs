@@ -210,7 +210,8 @@ impl Files {
         let Some(file) = self.loaded.try_get_untracked() else { return };
         if file.is_some_and(|(file, _)| file == path) {
             self.changed.set(Some(version));
-        } else {
+        } else if self.tree.try_with_untracked(|tree| tree.folder(&path).is_some()) == Some(true) {
+            // Not for a file that was closed while it was asked after.
             self.reload(path).await;
         }
     }

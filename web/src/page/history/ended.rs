@@ -1,6 +1,6 @@
 //! Sessions that have ended, the newest end first.
 
-use crate::page::parts::part::part;
+use crate::page::parts::part::{attr, part};
 use leptos::prelude::*;
 
 use glassbox_shared::session::{EndReason, SessionState};
@@ -75,19 +75,20 @@ pub fn Ended(asked: Asked) -> impl IntoView {
     let is = |value: &str| asked.with_value(|asked| asked.reason == value);
     let reasons = REASONS.map(|(value, text)| view! { <option value=value selected=is(value)>{text}</option> });
     let empty = move || list.stage.get() == Stage::All && list.items.with(Vec::is_empty);
+    let nothing = move || plainly && empty();
     let kept = move || {
         keeps.get().map(|seconds| {
-            format!("Commands, output and time line of an ended session are kept for {}.", words::duration(seconds))
+            format!("Commands, output and time line of an ended session are kept for {}.", words::span(seconds))
         })
     };
     view! {
         <section aria-label="Ended sessions">
             <div class="tools">
-                <h2>{if asked.with_value(|asked| asked.words.is_empty()) { "Ended sessions" } else { "Ended sessions whose name, id or command has it" }}</h2>
-                <input type="search" class="maker" aria-label="Only sessions made by" placeholder="Made by" autocomplete="off" spellcheck="false" data-testid="history-maker"
+                <h2>{if asked.with_value(|asked| asked.words.is_empty()) { "Ended sessions" } else { "Ended sessions, by name, id or command" }}</h2>
+                <input type="search" class="maker" hidden=attr(nothing) aria-label="Only sessions made by" placeholder="Made by" autocomplete="off" spellcheck="false" data-testid="history-maker"
                     prop:value=asked.with_value(|asked| asked.maker.clone())
                     on:change=by />
-                <select aria-label="How they ended" data-testid="history-reason" on:change=because>
+                <select hidden=attr(nothing) aria-label="How they ended" data-testid="history-reason" on:change=because>
                     {reasons.into_iter().collect_view()}
                 </select>
             </div>

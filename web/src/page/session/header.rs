@@ -47,9 +47,8 @@ pub fn Header() -> impl IntoView {
     let purging = RwSignal::new(false);
     let may_purge = Memo::new(move |_| ended.get() && account.me().is_some_and(|me| may_purge(me.role)));
     let side = move |pane: Pane, icon: Name, text: &'static str, title: &'static str| {
-        let shown = move || here.facts.get() && here.side.get() == pane;
         view! {
-            <button type="button" class="quiet facts-toggle" aria-pressed=attr(move || shown().to_string()) on:click=move |_| here.go_to(pane) title=title>
+            <button type="button" class="quiet facts-toggle" aria-pressed=attr(move || here.shows(pane).to_string()) on:click=move |_| here.go_to(pane) title=title>
                 <Icon name=icon /><span>{text}</span>
             </button>
         }
@@ -65,7 +64,7 @@ pub fn Header() -> impl IntoView {
             </p>
             <span class="badge" class:human=human title=since data-testid="control">{part(read(control))}</span>
             <div class="acts">
-                {side(Pane::Files, Name::Folder, "Files", "The files of the sandbox (f)")}
+                {part(move || (!ended.get()).then(|| side(Pane::Files, Name::Folder, "Files", "The files of the sandbox (f)")))}
                 {side(Pane::Info, Name::Info, "Info", "Facts about the session (i)")}
                 <Show when=move || may_purge.get()>
                     <button type="button" class="quiet" on:click=move |_| purging.set(true) title="Remove the record of the session for good" data-testid="purge-session"><Icon name=Name::Trash /><span>"Remove"</span></button>

@@ -134,9 +134,15 @@ impl Here {
         }
     }
 
+    /// Is this what the right column of a wide screen shows? Of a session that is over, there are only facts.
+    pub fn shows(self, pane: Pane) -> bool {
+        let over = self.session.with(|session| session.as_ref().is_some_and(Session::ended));
+        self.facts.get() && pane == if over { Pane::Info } else { self.side.get() }
+    }
+
     /// Shows files or facts, on a wide and on a narrow screen, and remembers it; asked again it hides them.
     pub fn go_to(self, pane: Pane) {
-        let same = self.facts.get_untracked() && self.side.get_untracked() == pane;
+        let same = untrack(|| self.shows(pane));
         self.facts.set(!same);
         self.side.set(pane);
         self.pane.update(|shown| *shown = if *shown == pane { Pane::Output } else { pane });

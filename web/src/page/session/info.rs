@@ -66,6 +66,7 @@ pub fn Info() -> impl IntoView {
     });
     view! {
         <section class="info" aria-label="Info">
+            <h2 class="sr-only">"Info"</h2>
             <div class="segments" role="group" aria-label="Show">{tab(false, "Facts")}{tab(true, "Time line")}</div>
             {part(move || here.time_line.get().then(|| view! { <div class="scroll"><Timeline /></div> }))}
             <div class="scroll" hidden=attr(move || here.time_line.get())>
