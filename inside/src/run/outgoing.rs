@@ -27,12 +27,16 @@ pub struct Outgoing {
     start: usize,
     /// … to before here. The rest of the buffer is free.
     end: usize,
+    /// It was full, and is not half empty yet.
+    is_full: bool,
+    /// stdout took less than there was: nothing is tried before it is ready again.
+    is_blocked: bool,
 }
 
 impl Outgoing {
     /// To a non-blocking stdout, every frame with this tag.
     pub fn new(stdout: File, tag: u64) -> Self {
-        Self { stdout, tag, bytes: Vec::new(), start: 0, end: 0 }
+        Self { stdout, tag, bytes: Vec::new(), start: 0, end: 0, is_full: false, is_blocked: false }
     }
 
     /// To wait until something can be written, if there is something, or until the reader is gone.
@@ -40,9 +44,14 @@ impl Outgoing {
         Watch::write(self.stdout.as_fd(), !self.is_empty())
     }
 
-    /// Is there room for output?
+    /// Is there room for output? Once it was full, only when it is half empty: much at a time takes fewer turns.
     pub fn has_room(&self) -> bool {
-        self.end - self.start < FULL
+        !self.is_full
+    }
+
+    /// stdout is ready for more, or its reader is gone.
+    pub fn unblock(&mut self) {
+        self.is_blocked = false;
     }
 
     /// Is everything written?
@@ -69,6 +78,7 @@ impl Outgoing {
         if length > 0 {
             header.copy_from_slice(&output_header(tag, channel, length));
             self.end += OUTPUT_HEADER + length;
+            self.is_full |= self.end - self.start >= FULL;
         }
         Ok(length)
     }
@@ -89,22 +99,23 @@ impl Outgoing {
 
     /// Writes as much as goes without waiting. An error means that the reader is gone.
     pub fn write(&mut self) -> io::Result<()> {
-        while !self.is_empty() {
+        while !self.is_empty() && !self.is_blocked {
             let unsent = self.end - self.start;
             match self.stdout.write(&self.bytes[self.start..self.end]) {
                 Ok(count) => {
                     self.start += count;
-                    if count < unsent {
-                        // A pipe that does not take all is full.
-                        return Ok(());
-                    }
-                    (self.start, self.end) = (0, 0);
+                    // A pipe that does not take all is full.
+                    self.is_blocked = count < unsent;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.is_blocked = true,
                 Err(error) => return Err(error),
             }
         }
+        if self.is_empty() {
+            (self.start, self.end) = (0, 0);
+        }
+        self.is_full &= self.end - self.start > FULL / 2;
         Ok(())
     }
 
@@ -117,6 +128,53 @@ impl Outgoing {
                 return Ok(());
             }
             sys::poll(&mut [self.watch()], Some(left))?;
+            self.unblock();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::fd::OwnedFd;
+
+    use glassbox_shared::helper::FrameBuffer;
+
+    use super::*;
+
+    #[test]
+    fn what_is_pushed_comes_out_in_order_from_a_buffer_that_stays_small() {
+        let (mut reader, writer) = io::pipe().expect("a pipe");
+        sys::set_nonblocking(writer.as_fd()).expect("a pipe can be set so");
+        let mut outgoing = Outgoing::new(File::from(OwnedFd::from(writer)), 7);
+        let (mut frames, mut chunk) = (FrameBuffer::default(), vec![0; 10_000]);
+        let (mut written, mut seen) = (0_u64, 0_u64);
+        while seen < 5_000_000 {
+            while outgoing.has_room() {
+                let fill = |space: &mut [u8]| {
+                    let length = space.len().min(1 + (written % 70_000) as usize);
+                    space[..length].fill_with(|| {
+                        written += 1;
+                        written as u8
+                    });
+                    Ok(length)
+                };
+                outgoing.push_output(Channel::Merged, fill).expect("it was read");
+            }
+            outgoing.unblock();
+            outgoing.write().expect("there is a reader");
+            let length = reader.read(&mut chunk).expect("something was written");
+            frames.push(&chunk[..length]);
+            while let Some((kind, body)) = frames.next_frame().expect("a frame") {
+                let FromHelper::Output { bytes, .. } = FromHelper::decode(7, kind, body).expect("of ours") else {
+                    panic!("only output was pushed");
+                };
+                for byte in bytes {
+                    seen += 1;
+                    assert_eq!(byte, seen as u8, "at {seen}");
+                }
+            }
+            assert!(outgoing.bytes.len() <= 3 * FULL, "{}", outgoing.bytes.len());
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, PipeReader};
 use std::os::fd::AsFd;
 
-use glassbox_shared::helper::Channel;
+use glassbox_shared::helper::{Channel, MAX_OUTPUT};
 
 use crate::sys::{self, Watch};
 
@@ -54,8 +54,10 @@ impl Output {
         self.sources.iter().all(|source| source.before_mark == 0)
     }
 
-    /// Reads each pipe once by `take`, which says how much it read (`None`: it has no room for any).
-    pub fn read(&mut self, mut take: impl FnMut(Channel, &mut PipeReader) -> Option<io::Result<usize>>) {
+    /// Reads each pipe once by `take`, which says how much it read (`None`: it has no room for any). Is there likely to be
+    /// more at once?
+    pub fn read(&mut self, mut take: impl FnMut(Channel, &mut PipeReader) -> Option<io::Result<usize>>) -> bool {
+        let mut has_more = false;
         // Another one first each time, so that a flood on one channel does not hold up the other when room is short.
         if self.sources.len() > 1 {
             self.sources.rotate_left(1);
@@ -65,6 +67,7 @@ impl Output {
             Some(Ok(0)) => false,
             Some(Ok(length)) => {
                 source.before_mark = source.before_mark.saturating_sub(length);
+                has_more |= length >= MAX_OUTPUT;
                 true
             }
             Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -74,5 +77,6 @@ impl Output {
             // A pipe gives no other errors; one that does has nothing more to give.
             Some(Err(error)) => error.kind() == io::ErrorKind::Interrupted,
         });
+        has_more
     }
 }

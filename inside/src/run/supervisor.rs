@@ -182,6 +182,9 @@ impl Supervisor {
         };
         if let [_, incoming, outgoing] = watches[..conversation] {
             ready.incoming = incoming.is_ready();
+            if outgoing.is_ready() {
+                self.outgoing.unblock();
+            }
             if outgoing.is_broken() {
                 self.lose_server()?;
             }
@@ -335,13 +338,14 @@ impl Supervisor {
             return;
         }
         let (outgoing, phase) = (&mut self.outgoing, &mut self.phase);
-        self.output.read(|channel, pipe| {
+        // Until there is nothing more, or no room: then it is sent, and all else is looked at.
+        while self.output.read(|channel, pipe| {
             let read = outgoing.has_room().then(|| outgoing.push_output(channel, |space| pipe.read(space)));
             if let (Phase::Draining { bytes_left, .. }, Some(Ok(length))) = (&mut *phase, &read) {
                 *bytes_left = bytes_left.saturating_sub(*length);
             }
             read
-        });
+        }) {}
     }
 
     /// Goes from phase to phase as far as it can, and says what is to be said there.
