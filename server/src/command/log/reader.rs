@@ -84,8 +84,12 @@ impl Log {
                 }
                 Place::File(span) => span,
             };
-            let shared = Arc::clone(&self.shared);
             let length = usize::try_from(span.end() - offset).map_or(max, |rest| rest.min(max));
+            let directory = &self.shared.directory;
+            if let Some(bytes) = segment::read_cached(directory, span.start, offset - span.start, length) {
+                return Ok(Chunk::new(from, offset, bytes.into()));
+            }
+            let shared = Arc::clone(&self.shared);
             let bytes =
                 blocking(move || match segment::read(&shared.directory, span.start, offset - span.start, length) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),

@@ -8,11 +8,13 @@
 //! the index.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use glassbox_shared::helper::Channel;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::{ReadWriteFlags, preadv2};
 
 use super::Record;
 
@@ -165,6 +167,18 @@ pub(super) fn remove(directory: &Path, start: u64) {
             tracing::warn!(path = %path.display(), %error, "a part of an output log could not be removed");
         }
     }
+}
+
+/// Reads at most `max` bytes at a position, if the kernel has them in memory: then this is over at once, and no other
+/// thread has to be woken for it. `None`: it has not, or cannot tell.
+pub(super) fn read_cached(directory: &Path, start: u64, position: u64, max: usize) -> Option<Vec<u8>> {
+    let path = bytes_path(directory, start);
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED).ok()?;
+    let mut bytes = vec![0; max];
+    let read = preadv2(file, &mut [IoSliceMut::new(&mut bytes)], position, ReadWriteFlags::NOWAIT).ok()?;
+    bytes.truncate(read);
+    (read > 0).then_some(bytes)
 }
 
 /// Reads at most `max` bytes at a position; fewer at the end of the file.

@@ -37,8 +37,8 @@ const PROBE: Deadline = Deadline::ask("asking a sandbox whether it lives", 10);
 /// What the engine still holds of a dead sandbox's output comes without a pause as long as this.
 const QUIET_AFTER_DEATH: Duration = Duration::from_millis(500);
 
-/// Bytes read from the connection at once; the engine sends pieces of 32 KiB.
-const READ_BUFFER: usize = 64 * 1024;
+/// Bytes read from the connection at once; the engine sends pieces of 32 KiB, and the kernel holds some 200 KiB of them.
+const READ_BUFFER: usize = 128 * 1024;
 
 /// Which containers live, as far as events have told. Holds one entry a container that was started or used, until it
 /// dies or is removed.
