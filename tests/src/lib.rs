@@ -65,6 +65,17 @@ pub fn is_yes(offset: u64, byte: u8) -> bool {
     byte == if offset.is_multiple_of(2) { b'y' } else { b'\n' }
 }
 
+/// Some of what `yes` writes, which repeats.
+pub static YES: [u8; 64 * 1024] = {
+    let mut text = [b'y'; 64 * 1024];
+    let mut at = 1;
+    while at < text.len() {
+        text[at] = b'\n';
+        at += 2;
+    }
+    text
+};
+
 /// Sixteen random hexadecimal digits. The standard library seeds each of its hash states anew.
 pub fn random_name() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())

@@ -10,6 +10,22 @@ pub enum Keep {
     All,
     /// Each is checked by its offset and let go: for floods.
     Check(fn(offset: u64, byte: u8) -> bool),
+    /// They must be this text again and again from offset 0, which is seen much sooner than by looking at each.
+    Repeats(&'static [u8]),
+}
+
+/// The first of `bytes`, which begin at `offset`, that is not in its place in `text` again and again.
+fn first_wrong(text: &[u8], offset: u64, bytes: &[u8]) -> Option<usize> {
+    let mut seen = 0;
+    while seen < bytes.len() {
+        let text = &text[((offset + seen as u64) % text.len() as u64) as usize..];
+        let length = text.len().min(bytes.len() - seen);
+        if bytes[seen..seen + length] != text[..length] {
+            return (0..length).find(|at| bytes[seen + at] != text[*at]).map(|at| seen + at);
+        }
+        seen += length;
+    }
+    None
 }
 
 /// The end as it was told.
@@ -78,6 +94,12 @@ impl Stream {
                     return Err(format!("byte {byte} at offset {at} is not what was written there"));
                 }
             }
+            Keep::Repeats(text) => {
+                if let Some(wrong) = first_wrong(text, offset, bytes) {
+                    let at = offset + wrong as u64;
+                    return Err(format!("byte {} at offset {at} is not what was written there", bytes[wrong]));
+                }
+            }
         }
         Ok(())
     }
@@ -120,5 +142,22 @@ impl Stream {
             return Err(format!("{what} before the stream began"));
         }
         if self.is_over() { Err(format!("{what} after the stream's end")) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_repeats_is_known_from_any_offset_and_a_wrong_byte_is_found() {
+        let written: Vec<u8> = b"abc".iter().copied().cycle().take(20).collect();
+        for from in 0..20 {
+            assert_eq!(first_wrong(b"abc", from as u64, &written[from..]), None);
+        }
+        let mut wrong = written.clone();
+        wrong[13] = b'x';
+        assert_eq!(first_wrong(b"abc", 4, &wrong[4..]), Some(9));
+        assert_eq!(first_wrong(b"abc", 14, &wrong[14..]), None);
     }
 }

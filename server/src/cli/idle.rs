@@ -42,7 +42,8 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let config = Config { memory_total: MEMORY, max_sessions, ..Config::default() };
     let shutdown = CancellationToken::new();
     let server = Server::start(config, data, Arc::new(FakeRuntime::new()), shutdown.clone()).await?;
-    let who = Principal { tenant: "idle".to_owned(), role: Role::Operator, actor: Actor::Server, key_id: None };
+    let actor = Actor::Agent { name: "idle".to_owned() };
+    let who = Principal { tenant: "idle".to_owned(), role: Role::Agent, actor, key_id: None };
     for _ in 0..WARM_UP {
         one(&server, &who).await?;
     }

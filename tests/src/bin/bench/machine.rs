@@ -17,16 +17,20 @@ fn field(file: &str, name: &str) -> String {
     value.trim_start_matches([':', ' ', '\t', '=']).trim_matches('"').to_owned()
 }
 
+/// How busy it is.
+pub fn load() -> String {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').take(3).collect::<Vec<_>>().join(" ")
+}
+
 /// Prints machine and versions.
 pub fn print(binary: &Path) {
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load: Vec<&str> = load.split(' ').take(3).collect();
     println!(
         "machine   {cpus} CPUs ({}), memory {}, load {}",
         field("/proc/cpuinfo", "model name"),
         field("/proc/meminfo", "MemTotal"),
-        load.join(" ")
+        load()
     );
     println!("system    {}, kernel {}", field("/etc/os-release", "PRETTY_NAME="), first_line("uname", &["-r"]));
     println!(

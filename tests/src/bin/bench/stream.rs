@@ -13,7 +13,7 @@ use glassbox_tests::{Session, TestServer, docker};
 /// 256 MiB.
 pub const BYTES: u64 = 256 << 20;
 /// Of each kind, alternating.
-const ROUNDS: usize = 3;
+pub const ROUNDS: usize = 5;
 /// Everything takes seconds.
 const LIMIT: Duration = Duration::from_mins(5);
 
@@ -43,7 +43,7 @@ pub async fn measure(server: &TestServer, session: &Session) -> Times {
         let mut viewer = server.operator().viewer().await;
         let begun = Instant::now();
         let command = session.run("cat big").await;
-        let stream = viewer.watch_with(&command, WatchFrom::Offset(0), Keep::Check(glassbox_tests::is_yes));
+        let stream = viewer.watch_with(&command, WatchFrom::Offset(0), Keep::Repeats(&glassbox_tests::YES));
         let seen = viewer.read_to_end(stream, LIMIT).await;
         times.viewer.push(begun.elapsed());
         assert_eq!(seen.end.map(|end| end.offset), Some(BYTES), "{seen:?}");

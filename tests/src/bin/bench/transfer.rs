@@ -8,7 +8,7 @@ use glassbox_tests::{Session, docker};
 /// The file's size: 100 MB.
 pub const BYTES: usize = 100_000_000;
 /// Of each kind, alternating.
-const ROUNDS: usize = 3;
+pub const ROUNDS: usize = 5;
 /// Entries of the large folder.
 pub const ENTRIES: usize = 65_000;
 
@@ -36,8 +36,9 @@ pub async fn measure(session: &Session) -> Times {
     let files = session.files();
     let mut times = Times::default();
     for _ in 0..ROUNDS {
+        let body = content.clone();
         let begun = Instant::now();
-        let entry = files.write("/root/up", content.clone()).await;
+        let entry = files.write("/root/up", body).await;
         times.up.push(begun.elapsed());
         assert_eq!(entry.size, BYTES as u64);
 
