@@ -107,10 +107,10 @@ pub enum GapReason {
     LogFull,
 }
 
-/// What the server says. `E`: an event, or what a viewer wants to read it as at first.
+/// What the server says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum FromServer<E = Event> {
+pub enum FromServer {
     /// First.
     Hello {
         /// Names the server process.
@@ -125,7 +125,7 @@ pub enum FromServer<E = Event> {
         /// Grows with every event.
         sequence: u64,
         /// What.
-        event: E,
+        event: Event,
     },
     /// Events were dropped because this viewer was too slow: load the lists again.
     Reload {
@@ -189,19 +189,19 @@ pub struct EngineTrouble {
     pub detail: String,
 }
 
-/// What can happen in a tenant. Views replace what the viewer had. `S`, `C`: as in [`FromServer`].
+/// What can happen in a tenant. Views replace what the viewer had.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Event<S = Box<SessionView>, C = Box<CommandView>> {
+pub enum Event {
     /// A session is new or changed.
     Session {
         /// As it is now (without `latest_command`).
-        session: S,
+        session: Box<SessionView>,
     },
     /// A command is new or changed.
     Command {
         /// As it is now.
-        command: C,
+        command: Box<CommandView>,
     },
     /// A command's output grew; sent at most a few times a second for each command.
     Progress {

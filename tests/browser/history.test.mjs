@@ -1,6 +1,7 @@
 // The history: finding what was written, opening it at its line, what happened when, and removing it for good.
 import assert from 'node:assert/strict';
 
+import { FILES_GONE } from './support/glass.mjs';
 import { house } from './support/house.mjs';
 import { until } from './support/wait.mjs';
 
@@ -65,8 +66,7 @@ check('a word of an output is found, and its link opens at that line, of a live 
   await until('the line is marked, on the screen', async () => (await linkedLine(ann)) === 'the capacitor overheated', { told: () => linkedLine(ann) });
   const link = ann.page.url();
 
-  // The page may be asking after the sandbox's files just then.
-  ann.expect(/status of 404/);
+  ann.expect(FILES_GONE);
   await agent.deleteSession(session);
   await ann.page.goto(link);
   await until('the line is there after the end', async () => (await linkedLine(ann)) === 'the capacitor overheated', { told: () => linkedLine(ann) });
@@ -124,7 +124,7 @@ check('the time line tells what happened, grows by itself, and leads to each com
   await ann.isShown(first);
   assert.match((await ann.writes(/^one$/)).join(), /one/);
 
-  ann.expect(/status of 404/);
+  ann.expect(FILES_GONE);
   await server.operator().deleteSession(session);
   await tells(ann, /^The session ended: deleted by /);
   const whole = await timeLine(ann);

@@ -158,7 +158,7 @@ function pump(socket, stream) {
   const output = model.output(stream.command);
   while (stream.offset < output.length && stream.offset - stream.acked < 256 * 1024) {
     if (stream.gap && stream.offset >= stream.gap[0] && stream.offset < stream.gap[1]) {
-      socket.say({ type: "gap", stream: stream.id, from: stream.offset, to: stream.gap[1], reason: "viewer_behind" });
+      socket.say({ type: "gap", stream: stream.id, from: stream.offset, to: stream.gap[1], reason: "log_full" });
       stream.offset = stream.acked = stream.gap[1];
       continue;
     }

@@ -5,6 +5,8 @@ import { until } from './wait.mjs';
 
 /** What any loss of the line makes the browser itself write into its console. */
 export const LINE_LOST = /WebSocket connection to .* failed|net::ERR_|Failed to load resource: the server responded with a status of 50\d/;
+/** A page that shows a session's files asks after their changes, also in the moment in which the session ends. */
+export const FILES_GONE = /status of (404|503) .*\/fs\//;
 /** Asked by the sign-in page, which has to know; the browser writes it down as an error. */
 export const NOT_SIGNED_IN = /Failed to load resource: the server responded with a status of 401/;
 

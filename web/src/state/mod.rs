@@ -7,6 +7,7 @@
 //! - [`choice`]: which command is shown, following the newest or picked
 //! - [`stream`]: the viewer's half of one output stream: order, gaps, acknowledgements
 //! - [`connection`]: when to reconnect, when a connection counts as lost
+//! - [`message`], [`fields`]: reading what the server says
 //! - [`feed`]: whether events are complete, or lists must be loaded again
 //! - [`files`], [`content`], [`diff`]: the tree of files; what a file's bytes are; what changed in them
 //! - [`look`], [`words`], [`kill`], [`visible`]: how states, amounts, kills and command texts are said
@@ -21,10 +22,12 @@ pub mod connection;
 pub mod content;
 pub mod diff;
 pub mod feed;
+pub mod fields;
 pub mod files;
 pub mod keys;
 pub mod kill;
 pub mod look;
+pub mod message;
 pub mod order;
 pub mod palette;
 pub mod past;

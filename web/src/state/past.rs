@@ -8,6 +8,7 @@ use glassbox_shared::text::plain;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::fields::{Fields, unknown};
 use super::kill;
 use super::look::{self, Glyph, Look, Tone, look};
 use super::{visible, words};
@@ -44,6 +45,47 @@ impl TryFrom<Value> for Past {
 
     fn try_from(value: Value) -> Result<Self, Self::Error> {
         Ok(Self { session: serde_json::from_value(value.clone())?, record: serde_json::from_value(value)? })
+    }
+}
+
+/// An entry of a time line; see `glassbox_shared::history::TimelineEntry`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "Value")]
+pub struct Moment {
+    /// When.
+    pub at: f64,
+    /// What.
+    pub what: Happening,
+}
+
+impl TryFrom<Value> for Moment {
+    type Error = serde_json::Error;
+
+    fn try_from(value: Value) -> Result<Self, Self::Error> {
+        let mut from = Fields(value);
+        let kind: String = from.take("event")?;
+        let what = match kind.as_str() {
+            "created" => Happening::Created { by: from.take("by")? },
+            "command_started" => Happening::CommandStarted {
+                command_id: from.take("command_id")?,
+                number: from.take("number")?,
+                command: from.take("command")?,
+                by: from.take("by")?,
+            },
+            "command_ended" => Happening::CommandEnded {
+                command_id: from.take("command_id")?,
+                number: from.take("number")?,
+                end: from.take("end")?,
+                kill: from.take("kill")?,
+            },
+            "restarted" => {
+                Happening::Restarted { cause: from.take("cause")?, kept: from.take("kept")?, lost: from.take("lost")? }
+            }
+            "control" => Happening::Control { holder: from.take("holder")? },
+            "ended" => Happening::Ended { reason: from.take("reason")?, by: from.take("by")? },
+            other => return unknown(other),
+        };
+        Ok(Self { at: from.take("at")?, what })
     }
 }
 
@@ -101,8 +143,8 @@ mod tests {
     use super::*;
     use crate::state::samples;
     use glassbox_shared::command::{CommandState, KillReport, Survivor};
-    use glassbox_shared::history::HistoryView;
-    use glassbox_shared::session::{EndReason, SessionState};
+    use glassbox_shared::history::{HistoryView, TimelineEntry};
+    use glassbox_shared::session::{DeathCause, EndReason, SessionState};
 
     #[test]
     fn a_session_of_the_history_is_read_as_the_server_writes_it() {
@@ -119,6 +161,44 @@ mod tests {
         let past: Past = serde_json::from_value(serde_json::to_value(view).expect("plain data")).expect("the same");
         assert_eq!((&past.session, past.record.kept_until), (&session, Some(9.5)));
         assert_eq!(summary(&past), "3 commands · 1 failed · 18 KB of output");
+    }
+
+    #[test]
+    fn every_entry_of_a_time_line_is_read_as_the_server_writes_it() {
+        // A new one stops here until it is read above and written below.
+        let kind = |what: &Happening| match what {
+            Happening::Created { .. } => 0,
+            Happening::CommandStarted { .. } => 1,
+            Happening::CommandEnded { .. } => 2,
+            Happening::Restarted { .. } => 3,
+            Happening::Control { .. } => 4,
+            Happening::Ended { .. } => 5,
+        };
+        let (by, command_id) = (samples::agent(), samples::command_id(1));
+        let kill = Some(KillReport { signal: 15, took_ms: 3, by: by.clone(), survivors: vec![] });
+        let all = [
+            Happening::Created { by: by.clone() },
+            Happening::CommandStarted {
+                command_id: command_id.clone(),
+                number: 1,
+                command: "ls".to_owned(),
+                by: by.clone(),
+            },
+            Happening::CommandEnded {
+                command_id,
+                number: 1,
+                end: CommandState::Killed { signal: 15, by: by.clone() },
+                kill,
+            },
+            Happening::Restarted { cause: Some(DeathCause::Oom), kept: "k".to_owned(), lost: "l".to_owned() },
+            Happening::Control { holder: by },
+            Happening::Ended { reason: EndReason::Lost, by: None },
+        ];
+        for (at, what) in all.into_iter().enumerate() {
+            assert_eq!(kind(&what), at, "one of each");
+            let written = serde_json::to_value(TimelineEntry { at: 1.5, what: what.clone() }).expect("plain data");
+            assert_eq!(serde_json::from_value::<Moment>(written).expect("the same"), Moment { at: 1.5, what });
+        }
     }
 
     #[test]

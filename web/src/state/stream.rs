@@ -168,11 +168,8 @@ impl Stream {
 
 /// The text of the rule in the output.
 pub fn gap_text(missing: u64, reason: GapReason) -> String {
-    let amount = words::bytes(missing);
-    match reason {
-        GapReason::LogFull => format!("{amount} are not held any more: the log keeps the first and the latest part"),
-        GapReason::ViewerBehind => format!("{amount} not shown here; download the log"),
-    }
+    let GapReason::LogFull = reason;
+    format!("{} are not held any more: the log keeps the first and the latest part", words::bytes(missing))
 }
 
 #[cfg(test)]
@@ -211,8 +208,8 @@ mod tests {
     fn an_announced_gap_is_counted_and_named() {
         let mut stream = Stream::new(WatchFrom::Offset(0));
         stream.opened(0).expect("first");
-        let text = stream.gap(0, 2_100_000, GapReason::ViewerBehind).expect("announced");
-        assert_eq!(text, "2.1 MB not shown here; download the log");
+        let text = stream.gap(0, 2_100_000, GapReason::LogFull).expect("announced");
+        assert_eq!(text, "2.1 MB are not held any more: the log keeps the first and the latest part");
         stream.output(2_100_000, 1).expect("after the gap");
         assert_eq!(stream.missing, 2_100_000);
     }

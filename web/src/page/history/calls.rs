@@ -3,13 +3,13 @@
 use gloo_net::http::Request;
 use serde::Deserialize;
 
-use glassbox_shared::history::{Purged, SearchHit, SearchResult, Timeline, TimelineEntry};
+use glassbox_shared::history::{Purged, SearchHit, SearchResult};
 use glassbox_shared::id::SessionId;
 
 use super::Asked;
 use crate::page::api::{Failure, get, read};
 use crate::page::parts::paged::Page;
-use crate::state::past::Past;
+use crate::state::past::{Moment, Past};
 
 /// Searches may answer with nothing and a place to go on; as many in a row are made without being asked (about two seconds each).
 const MOST_EMPTY: usize = 5;
@@ -21,6 +21,13 @@ const TIMELINE_PAGE: usize = 200;
 struct Ended {
     retention_seconds: f64,
     sessions: Vec<Past>,
+    next: Option<String>,
+}
+
+/// A page of a time line; `glassbox_shared::history::Timeline` as this page reads it.
+#[derive(Debug, Deserialize)]
+struct Timeline {
+    entries: Vec<Moment>,
     next: Option<String>,
 }
 
@@ -62,7 +69,7 @@ pub async fn session(id: &SessionId) -> Result<Past, Failure> {
 }
 
 /// What happened in a session, oldest first.
-pub async fn timeline(id: &SessionId, after: Option<String>) -> Page<TimelineEntry> {
+pub async fn timeline(id: &SessionId, after: Option<String>) -> Page<Moment> {
     let address = format!("/v1/history/{id}/timeline?limit={TIMELINE_PAGE}{}", parameter("after", after.as_deref()));
     let timeline: Timeline = get(&address).await?;
     Ok((timeline.entries, timeline.next))

@@ -11,8 +11,6 @@ use gloo_timers::callback::{Interval, Timeout};
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
-use serde_json::Value;
-
 use glassbox_shared::id::{CommandId, SessionId};
 use glassbox_shared::live::{EngineTrouble, Event, FromServer, FromViewer, SUBPROTOCOL, close};
 
@@ -23,25 +21,12 @@ use super::interop::socket::{Incoming, Socket};
 use super::store::Store;
 use crate::state::connection::{Line, OPEN_DEADLINE_SECONDS, Verdict, Watchdog, backoff_ms};
 use crate::state::feed::{Feed, Step};
+use crate::state::message;
 use watch::Watched;
 pub use watch::{Watch, Watcher};
 
 /// From this many failed attempts on, the sign-in is checked as well: a refused upgrade does not tell why.
 const DOUBT_AFTER_FAILURES: u32 = 2;
-
-/// An event whose views are not taken apart yet: inside a message they would be by code of their own (see
-/// [`api::understand`]).
-type Unread = Event<Value, Value>;
-
-fn read(event: Unread) -> serde_json::Result<Event> {
-    Ok(match event {
-        Event::Session { session } => Event::Session { session: serde_json::from_value(session)? },
-        Event::Command { command } => Event::Command { command: serde_json::from_value(command)? },
-        Event::Progress { session_id, command_id, output_bytes, last_output_at, last_line } => {
-            Event::Progress { session_id, command_id, output_bytes, last_output_at, last_line }
-        }
-    })
-}
 
 struct Inner {
     store: Store,
@@ -186,7 +171,7 @@ impl Inner {
     fn incoming(self: &Rc<Self>, incoming: Incoming) {
         self.watchdog.borrow_mut().message(browser::now());
         match incoming {
-            Incoming::Text(text) => match api::understand(&text) {
+            Incoming::Text(text) => match message::read(&text) {
                 Ok(message) => self.message(message),
                 // A newer server may say more than this page knows.
                 Err(error) => leptos::logging::warn!("live: {error}"),
@@ -196,7 +181,7 @@ impl Inner {
         }
     }
 
-    fn message(self: &Rc<Self>, message: FromServer<Unread>) {
+    fn message(self: &Rc<Self>, message: FromServer) {
         match message {
             FromServer::Hello { epoch, sequence, now } => {
                 self.clock.server_says(now);
@@ -217,10 +202,8 @@ impl Inner {
             }
             FromServer::Event { sequence, event } => {
                 let step = self.feed.borrow_mut().event(sequence);
-                match read(event) {
-                    Ok(event) if step != Step::Skip => self.event(event),
-                    Ok(_) => {}
-                    Err(error) => leptos::logging::warn!("live: {error}"),
+                if step != Step::Skip {
+                    self.event(event);
                 }
                 if step == Step::Reload {
                     self.load_lists();

@@ -3,14 +3,13 @@
 use crate::page::parts::part::{effect, part};
 use leptos::prelude::*;
 
-use glassbox_shared::history::TimelineEntry;
-
 use super::here::use_here;
 use crate::page::history::calls;
 use crate::page::interop::browser;
 use crate::page::parts::paged::Paged;
 use crate::page::parts::state::State;
-use crate::state::{past, words};
+use crate::state::past::{self, Moment};
+use crate::state::words;
 
 /// The list.
 #[component]
@@ -38,7 +37,7 @@ pub fn Timeline() -> impl IntoView {
             list.again();
         }
     });
-    let row = move |start: f64, entry: TimelineEntry| {
+    let row = move |start: f64, entry: Moment| {
         let look = view! { <State look=Signal::stored(past::happening(&entry.what)) /> };
         let what = match past::command(&entry.what) {
             Some(command) => view! { <a href=here.address(command)>{look}</a> }.into_any(),
