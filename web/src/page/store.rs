@@ -67,6 +67,11 @@ impl Store {
         self.world.with_value(|world| world.session(id).map(read))
     }
 
+    /// Is a session known to live?
+    pub fn lives(self, id: &SessionId) -> bool {
+        self.peek(|world| world.session(id).is_some_and(|session| !session.ended()))
+    }
+
     /// A session's commands.
     pub fn with_book<T>(self, id: &SessionId, read: impl FnOnce(&Book) -> T) -> Option<T> {
         self.track(Part::Commands(id.clone()));

@@ -77,8 +77,8 @@ impl Inner {
             }
         });
         for session in store.peek(World::opened) {
-            let id = session.clone();
-            self.load(async move { api::commands(&id, None, true).await }, move |answer| {
+            let (id, lives) = (session.clone(), store.lives(&session));
+            self.load(async move { api::commands(&id, None, lives).await }, move |answer| {
                 if let Ok(list) = answer {
                     store.change(|world| world.load_commands(&session, list));
                 }
