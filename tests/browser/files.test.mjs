@@ -184,22 +184,12 @@ check('65,000 entries scroll without a long task, to the very end', async ({ ser
   await ann.openSession(session);
   await row(ann, '/root/many').click();
   await row(ann, '/root/many/file-00000').waitFor();
-  await ann.page.evaluate(() => {
-    window.longest = 0;
-    new PerformanceObserver((list) => {
-      for (const entry of list.getEntries()) window.longest = Math.max(window.longest, entry.duration);
-    }).observe({ type: 'longtask' });
-  });
-  await ann.page.locator('.file-rows').evaluate(async (rows) => {
-    const frame = () => new Promise(requestAnimationFrame);
-    for (let step = 0; step <= 60; step += 1) {
-      rows.scrollTop = (rows.scrollHeight * step) / 60;
-      await frame();
-    }
+  const rows = ann.page.locator('.file-rows');
+  await ann.scrollsFluidly(rows);
+  await rows.evaluate((list) => {
+    list.scrollTop = list.scrollHeight;
   });
   await row(ann, '/root/many/file-64999').waitFor();
-  const longest = await ann.page.evaluate(() => window.longest);
-  assert.ok(longest <= 200, `the longest task took ${longest} ms`);
 });
 
 check('the keyboard does it: move, open, go up, name, delete', async ({ person }) => {

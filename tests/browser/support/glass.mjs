@@ -10,6 +10,11 @@ export const FILES_GONE = /status of (404|503) .*\/fs\//;
 /** Asked by the sign-in page, which has to know; the browser writes it down as an error. */
 export const NOT_SIGNED_IN = /Failed to load resource: the server responded with a status of 401/;
 
+/** What a person begins to feel as a stutter, by the issue's bar. */
+const LONGEST_TASK_MS = 200;
+const SCROLL_STEPS = 100;
+const SCROLL_TRIES = 3;
+
 export class Glass {
   #problems = [];
   #expected = [];
@@ -135,6 +140,35 @@ export class Glass {
   async fitsSideways() {
     const { wide, room } = await this.page.evaluate(() => ({ wide: document.documentElement.scrollWidth, room: window.innerWidth }));
     assert.ok(wide <= room, `the page is ${wide} px wide in a window of ${room} px (${this.page.url()})`);
+  }
+
+  /**
+   * Scrolls through all of it, there and back, and looks for the longest task meanwhile. What the page itself does is the
+   * same each time, what the machine does beside it is not: one of a few tries has to stay below the bar.
+   */
+  async scrollsFluidly(list) {
+    const tries = [];
+    while (tries.length < SCROLL_TRIES) {
+      const longest = await list.evaluate(async (element, steps) => {
+        let longest = 0;
+        const note = (entries) => {
+          for (const entry of entries) longest = Math.max(longest, entry.duration);
+        };
+        const observer = new PerformanceObserver((seen) => note(seen.getEntries()));
+        observer.observe({ type: 'longtask' });
+        const frame = () => new Promise(requestAnimationFrame);
+        for (let step = -steps; step <= steps; step += 1) {
+          element.scrollTop = element.scrollHeight * (1 - Math.abs(step) / steps);
+          await frame();
+        }
+        note(observer.takeRecords());
+        observer.disconnect();
+        return longest;
+      }, SCROLL_STEPS);
+      if (longest <= LONGEST_TASK_MS) return;
+      tries.push(longest);
+    }
+    assert.fail(`while scrolling, the longest tasks took ${tries.join(', ')} ms`);
   }
 
   /** What has the focus, in words for a failure. */
