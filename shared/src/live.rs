@@ -16,7 +16,8 @@
 //!
 //! # Pressure
 //! A stream may have [`CREDIT`] bytes sent and not acknowledged ([`FromViewer::Ack`], by offset). A viewer that is
-//! further behind than the log holds gets a gap. Nothing is ever queued for a viewer beyond its credit.
+//! further behind than the log holds gets a gap. A viewer acknowledges at the latest when half of the credit is used up: the
+//! server keeps messages whole, and may wait for room for the largest. Nothing is ever queued for a viewer beyond its credit.
 //!
 //! # Heartbeat
 //! The server sends [`FromServer::Heartbeat`] each [`HEARTBEAT_SECONDS`]; browser code can see it, unlike a ping. A

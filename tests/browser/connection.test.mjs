@@ -50,6 +50,30 @@ check('the line is cut while a command writes: a bar says so, it reconnects, and
   }
 });
 
+check('a session that ends while the line is away is there as its record when it is back', async ({ server, agent, person }) => {
+  const proxy = await Proxy.to(server.base);
+  try {
+    const session = await agent.makeSession('ends unseen');
+    await agent.end(await agent.run(session, 'echo the last words'));
+    const ann = await person({ base: proxy.base });
+    ann.expect(LINE_LOST);
+    // The files are asked for once more before the page knows.
+    ann.expect(/status of 404/);
+    await ann.openSession(session);
+    await ann.writes(/^the last words$/);
+    proxy.cut();
+    await ann.shows('connection-bar', /^Reconnecting/);
+    await agent.deleteSession(session);
+    proxy.mend();
+    await ann.isLive();
+    await ann.page.getByText('This session has ended (deleted)').waitFor();
+    await ann.shows('session-name', /^ends unseen$/);
+    await ann.writes(/^the last words$/);
+  } finally {
+    proxy.close();
+  }
+});
+
 check('the server is killed and started again: the page comes back by itself, and tells truthfully what became of the command', async ({ server, agent, person, session: shared }) => {
   const session = await shared();
   await agent.outputOf(session, 'echo kept > file');

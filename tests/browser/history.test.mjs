@@ -134,6 +134,25 @@ check('the time line tells what happened, grows by itself, and leads to each com
   await until('the same is told after the end', async () => (await timeLine(ann)).join() === whole.join(), { told: () => timeLine(ann) });
 });
 
+check('a time line whose end could not be asked for tries again, and tells nothing twice', async ({ agent, person }) => {
+  const session = await agent.makeSession('a line with a hole');
+  await agent.end(await agent.run(session, 'echo one'));
+  const ann = await person();
+  ann.expect(/net::ERR_FAILED/);
+  await ann.openSession(session);
+  await openTimeLine(ann);
+  await tells(ann, /^1 ended: exit 0$/);
+  await ann.page.route('**/timeline?*', (route) => route.abort());
+  await agent.end(await agent.run(session, 'echo two; exit 2'));
+  const again = ann.page.getByRole('button', { name: 'Try again' });
+  await again.waitFor();
+  await ann.page.unroute('**/timeline?*');
+  await again.click();
+  await tells(ann, /^2 ended: exit 2$/);
+  const told = await timeLine(ann);
+  assert.equal(new Set(told).size, told.length, told.join(' | '));
+});
+
 check('ended sessions are listed, the newest end first, narrowed by what is asked, a page at a time', async ({ agent, person }) => {
   const names = ['first to end', 'second to end', 'third to end'];
   const sessions = await Promise.all(names.map((name) => agent.makeSession(name)));

@@ -26,7 +26,7 @@ async function pretendMany(glass, session, real) {
     const commands = [];
     for (let number = last; number >= first; number -= 1) {
       const command = number % 7 === 0 ? 'cargo test --workspace --all-features -- --nocapture 2>&1 | tail -n 40' : `make step-${number}`;
-      const state = number % 5 === 0 ? { state: 'exited', exit_code: 2 } : {};
+      const state = number % 5 === 0 ? { state: 'exited', code: 2 } : {};
       commands.push({ ...real, ...state, command, number, command_id: counted(real.command_id, number) });
     }
     await route.fulfill({ json: { commands, next: first > 1 ? first : null } });

@@ -127,7 +127,10 @@ impl History {
                     return Err(DomainError::new(ErrorCode::Conflict, detail));
                 }
                 limits.interrupted = until;
-                result.partly_indexed += found.partly_indexed;
+                // Once a session, however many pages it fills.
+                if from == (Cursor::BEGIN.piece, Cursor::BEGIN.lines) {
+                    result.partly_indexed += found.partly_indexed;
+                }
                 result.hits.extend(found.hits.into_iter().map(|hit| SearchHit {
                     session_name: name.clone(),
                     session_ended: ended,

@@ -81,7 +81,7 @@ pub async fn serve_http(listener: TcpListener, state: AppState, shutdown: Cancel
         // A proxy's connections are everybody's; what comes through them is counted where it is known from whom.
         let share = if client::is_trusted(peer, &trusted) { None } else { Some(shares.take(peer.counted_as())) };
         if matches!(share, Some(None)) {
-            tracing::info!(client = %peer.address.ip(), "closed a connection of an address that has its share of them");
+            tracing::debug!(client = %peer.address.ip(), "closed a connection of an address that has its share of them");
             continue;
         }
         let conversation = converse(stream, peer, tls.clone(), router.clone(), shutdown.clone());

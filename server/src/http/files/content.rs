@@ -82,6 +82,7 @@ pub(in super::super) async fn read(
     if range.is_some() && expected.is_some_and(|expected| *expected != etag(&head.entry)) {
         // It changed in this very moment.
         range = None;
+        drop(call);
         (head, call) = open(&session, &path, Range::All).await?;
     }
     let etag = etag(&head.entry);

@@ -69,12 +69,8 @@ pub fn Found(words: String) -> impl IntoView {
     };
     let not_all = move || {
         let commands = partly.get();
-        (commands > 0).then(|| {
-            format!(
-                "Of {} only the first and the latest output can be searched.",
-                words::count(commands, "long command", "long commands")
-            )
-        })
+        (commands > 0)
+            .then(|| format!("Of {} not all output can be searched.", words::count(commands, "command", "commands")))
     };
     view! {
         <section aria-label="Found">

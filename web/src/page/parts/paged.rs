@@ -32,7 +32,7 @@ pub struct Paged<T: 'static> {
     /// How far it is.
     pub stage: RwSignal<Stage>,
     next: StoredValue<Option<String>>,
-    /// The page that came last: where it began, in the server's words and in ours.
+    /// The page that was asked for last: where it begins, in the server's words and in ours.
     last: StoredValue<(Option<String>, usize)>,
     stale: StoredValue<bool>,
     ask: StoredValue<Ask<T>, LocalStorage>,
@@ -69,8 +69,10 @@ impl<T: Send + Sync> Paged<T> {
 
     /// Asks for the next page, or once more for the one that did not come.
     pub fn more(self) {
-        if self.stage.get_untracked() != Stage::Loading {
-            self.load(self.next.get_value(), self.items.with_untracked(Vec::len));
+        match self.stage.get_untracked() {
+            Stage::Loading => {}
+            Stage::Failed(_) => self.repeat(),
+            Stage::More | Stage::All => self.load(self.next.get_value(), self.items.with_untracked(Vec::len)),
         }
     }
 
@@ -78,18 +80,21 @@ impl<T: Send + Sync> Paged<T> {
     pub fn again(self) {
         match self.stage.get_untracked() {
             Stage::Loading => self.stale.set_value(true),
-            Stage::All => {
-                let (from, start) = self.last.get_value();
-                self.load(from, start);
-            }
-            Stage::More | Stage::Failed(_) => {}
+            Stage::All | Stage::Failed(_) => self.repeat(),
+            Stage::More => {}
         }
+    }
+
+    fn repeat(self) {
+        let (from, start) = self.last.get_value();
+        self.load(from, start);
     }
 
     fn load(self, from: Option<String>, start: usize) {
         self.stage.set(Stage::Loading);
         self.stale.set_value(false);
-        let Some(answer) = self.ask.try_with_value(|ask| ask(from.clone())) else { return };
+        self.last.set_value((from.clone(), start));
+        let Some(answer) = self.ask.try_with_value(|ask| ask(from)) else { return };
         spawn_local(async move {
             let answer = answer.await;
             // Whoever showed the list may be gone.
@@ -102,7 +107,6 @@ impl<T: Send + Sync> Paged<T> {
                         all.truncate(start);
                         all.extend(items);
                     });
-                    self.last.set_value((from, start));
                     self.stage.set(if next.is_some() { Stage::More } else { Stage::All });
                     self.next.set_value(next);
                     if self.stale.get_value() {

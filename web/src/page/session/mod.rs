@@ -94,6 +94,17 @@ fn Open(id: SessionId) -> impl IntoView {
         }
     };
     ask();
+    // It ended while the line was away, so that the list of those that live came without it: the history has it.
+    let lost = ask.clone();
+    let route = use_route();
+    effect(move || {
+        let is_lost = here.session().with(Option::is_none) && load.get_untracked() == Load::Done;
+        // Whoever deleted it here is on the way elsewhere.
+        let is_here = address::session(&untrack(|| route.path())).is_some_and(|id| id == here.id().as_str());
+        if is_lost && is_here {
+            lost();
+        }
+    });
     let closing = id.clone();
     on_cleanup(move || store.close_commands(&closing));
 

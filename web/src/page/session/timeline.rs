@@ -1,15 +1,21 @@
 //! What happened in a session, oldest first; of a live one it grows.
 
 use crate::page::parts::part::{effect, part};
+use gloo_timers::future::TimeoutFuture;
 use leptos::prelude::*;
+use leptos::task::spawn_local;
 
 use super::here::use_here;
 use crate::page::history::calls;
 use crate::page::interop::browser;
 use crate::page::parts::paged::Paged;
 use crate::page::parts::state::State;
+use crate::page::store::use_store;
 use crate::state::past::{self, Moment};
 use crate::state::words;
+
+/// Between a change and the question: an agent that runs many short commands costs one question for some of them.
+const PAUSE_MS: u32 = 1_000;
 
 /// The list.
 #[component]
@@ -20,21 +26,48 @@ pub fn Timeline() -> impl IntoView {
         async move { calls::timeline(&id, after).await }
     });
     // All that makes an entry changes one of these.
+    let store = use_store();
+    let running = Memo::new(move |_| {
+        let running: Vec<_> = store
+            .with_book(&here.id(), |book| {
+                book.iter()
+                    .filter(|command| !command.state.is_final())
+                    .map(|command| command.command_id.clone())
+                    .collect()
+            })
+            .unwrap_or_default();
+        // The end of each is told of it alone.
+        for id in &running {
+            store.command(&here.id(), id);
+        }
+        running
+    });
     let changes = Memo::new(move |_| {
         here.session().with(|session| {
             session.as_ref().map(|session| {
                 let view = &session.view;
-                let ended = view.commands_total - view.commands_running.min(view.commands_total);
-                (view.commands_total, ended, view.restarts.len(), view.control.since.to_bits(), view.ended_at.is_some())
+                let restarted = view.restarts.last().map(|restart| restart.at.to_bits());
+                (view.commands_total, running.get(), restarted, view.control.since.to_bits(), view.ended_at.is_some())
             })
         })
     });
     let mut seen = changes.get_untracked();
+    let waits = StoredValue::new(false);
     effect(move || {
         let now = changes.get();
-        if now != seen {
-            seen = now;
-            list.again();
+        if now == seen {
+            return;
+        }
+        seen = now;
+        if !waits.get_value() {
+            waits.set_value(true);
+            spawn_local(async move {
+                TimeoutFuture::new(PAUSE_MS).await;
+                // What changed meanwhile is asked for along with it; whoever showed the list may be gone.
+                if waits.try_set_value(false).is_none() {
+                    list.again();
+                }
+            });
         }
     });
     let row = move |start: f64, entry: Moment| {
