@@ -44,6 +44,8 @@ pub fn sweep(command: &CommandId) -> ExitCode {
         cause: EndCause::Kill,
         signal: signal::KILL,
         took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        // Whose child it was is not told when it began and ended.
+        ran_ms: None,
         survivors,
     });
     let mut stdout = io::stdout().lock();

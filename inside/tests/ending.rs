@@ -3,6 +3,7 @@
 mod common;
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
 
 use common::{DEADLINE, Helper, own_end, run, run_to_end, script};
 use glassbox_shared::helper::{ExitStatus, FromHelper, Start, TerminalSize, ToHelper};
@@ -22,6 +23,17 @@ fn exit_codes_are_told_as_they_are() {
         assert_eq!(run_to_end(&format!("exit {code}")).ended, Some(own_end(ExitStatus::Code(code))));
     }
     assert_eq!(run_to_end("no-such-program").ended, Some(own_end(ExitStatus::Code(127))));
+}
+
+#[test]
+fn how_long_a_command_ran_is_told_without_what_it_left_behind() {
+    let began = Instant::now();
+    let mut helper = run("sleep 1000 & sleep 0.3");
+    helper.wait_for_end();
+    let ran = Duration::from_millis(helper.ran_ms.expect("it was seen to end"));
+    assert!(ran >= Duration::from_millis(300) && ran <= began.elapsed(), "{ran:?}");
+    helper.kill_after(Duration::ZERO);
+    helper.wait_for_close();
 }
 
 #[test]

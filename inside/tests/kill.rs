@@ -53,6 +53,7 @@ fn a_process_that_ignores_term_ends_by_kill_after_the_grace() {
     let ended = helper.wait_for_close();
     assert_killed(&ended, ExitStatus::Signal(KILL), KILL);
     assert!(ended.took_ms >= GRACE.as_millis() as u64);
+    assert!(helper.ran_ms >= Some(GRACE.as_millis() as u64), "{:?}", helper.ran_ms);
 }
 
 #[test]
@@ -204,6 +205,7 @@ fn the_limit_ends_a_command_like_a_kill() {
     let ended = helper.wait_for_close();
     assert_eq!((ended.status, ended.cause, ended.signal), (ExitStatus::Signal(KILL), EndCause::Limit, KILL));
     assert!(ended.survivors.is_empty() && ended.took_ms >= 200);
+    assert!(helper.ran_ms >= Some(500), "the limit and the grace: {:?}", helper.ran_ms);
 }
 
 #[test]

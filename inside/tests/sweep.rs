@@ -9,7 +9,7 @@ use glassbox_shared::helper::{EndCause, Ended, ExitStatus};
 
 fn assert_clean(ended: &Ended) {
     assert_eq!((ended.status, ended.cause, ended.signal), (ExitStatus::Unknown, EndCause::Kill, KILL));
-    assert!(ended.survivors.is_empty(), "{ended:?}");
+    assert!(ended.survivors.is_empty() && ended.ran_ms.is_none(), "{ended:?}");
 }
 
 /// A shell that ignores TERM, a daemon of it, and one that threw the mark away.

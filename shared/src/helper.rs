@@ -153,6 +153,9 @@ pub struct Ended {
     pub signal: i32,
     /// Milliseconds from the first signal of a kill to its verified end.
     pub took_ms: u64,
+    /// Milliseconds from the start of the command's own process to its end, by a clock that nobody sets; `None`: it was not
+    /// seen to end.
+    pub ran_ms: Option<u64>,
     /// Processes that outlived the kill, at most [`MAX_SURVIVORS`].
     pub survivors: Vec<Survivor>,
 }

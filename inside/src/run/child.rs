@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Instant;
 
 use glassbox_shared::helper::{Channel, MARK, Start};
 use glassbox_shared::id::CommandId;
@@ -30,6 +31,8 @@ const PIPE: usize = 256 * 1024;
 pub struct Child {
     /// Its id, which is also that of its session and its process group.
     pub pid: Pid,
+    /// When it began.
+    pub began: Instant,
     /// Its output, without waiting.
     pub pipes: Vec<(Channel, PipeReader)>,
 }
@@ -66,6 +69,7 @@ fn try_start(command: &CommandId, start: &Start) -> Result<Child, String> {
     let (stdout, to_stdout) = pipe()?;
     let split = if start.split { Some(pipe()?) } else { None };
     let to_stderr = split.as_ref().map_or(to_stdout.as_fd(), |(_, to_stderr)| to_stderr.as_fd());
+    let began = Instant::now();
     let pid = sys::spawn(&Program {
         path: &path,
         arguments: &arguments,
@@ -79,7 +83,7 @@ fn try_start(command: &CommandId, start: &Start) -> Result<Child, String> {
         None => vec![(Channel::Merged, stdout)],
         Some((stderr, _)) => vec![(Channel::Stdout, stdout), (Channel::Stderr, stderr)],
     };
-    Ok(Child { pid, pipes })
+    Ok(Child { pid, began, pipes })
 }
 
 /// A pipe whose reading end does not wait. The writing end does, as programs expect of their stdout.

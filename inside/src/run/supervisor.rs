@@ -75,8 +75,12 @@ struct Ready {
 pub struct Supervisor {
     phase: Phase,
     child: Pid,
-    /// How its own process ended, once it has.
+    /// When its own process began.
+    began: Instant,
+    /// How that ended, once it has, …
     status: Option<ExitStatus>,
+    /// … and after how many milliseconds.
+    ran_ms: Option<u64>,
     /// Did waitpid say that no child is left? Then there are no descendants.
     is_childless: bool,
     /// May there be more ended children to take in?
@@ -106,7 +110,9 @@ impl Supervisor {
         Self {
             phase: Phase::Running,
             child: child.pid,
+            began: child.began,
             status: None,
+            ran_ms: None,
             is_childless: false,
             has_more_to_reap: false,
             // A limit beyond all times is none.
@@ -230,10 +236,17 @@ impl Supervisor {
     /// The command's own process ended. If a kill is at work, the end is said when the kill is over.
     fn note_end(&mut self, status: ExitStatus) {
         self.status = Some(status);
+        self.ran_ms = Some(milliseconds(self.began.elapsed()));
         if self.kill.is_none() {
             self.output.mark();
-            self.phase =
-                Phase::Settling(Ended { status, cause: EndCause::Own, signal: 0, took_ms: 0, survivors: Vec::new() });
+            self.phase = Phase::Settling(Ended {
+                status,
+                cause: EndCause::Own,
+                signal: 0,
+                took_ms: 0,
+                ran_ms: self.ran_ms,
+                survivors: Vec::new(),
+            });
         }
     }
 
@@ -322,7 +335,8 @@ impl Supervisor {
                 status: self.status.unwrap_or(ExitStatus::Unknown),
                 cause,
                 signal,
-                took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                took_ms: milliseconds(took),
+                ran_ms: self.ran_ms,
                 survivors,
             }),
             Phase::Settling(ended) => Some(ended),
@@ -384,6 +398,10 @@ impl Supervisor {
         }
         Ok(())
     }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A frame's grace as a time.

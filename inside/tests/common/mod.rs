@@ -32,7 +32,9 @@ pub struct Helper {
     stdout: Option<ChildStdout>,
     frames: Option<Receiver<Said>>,
     pub output: Vec<(Channel, Vec<u8>)>,
+    /// Without `ran_ms`, which is another one each time.
     pub ended: Option<Ended>,
+    pub ran_ms: Option<u64>,
     pub is_output_closed: bool,
     pub pid: i32,
 }
@@ -93,6 +95,7 @@ impl Helper {
             frames: None,
             output: Vec::new(),
             ended: None,
+            ran_ms: None,
             is_output_closed: false,
             pid: 0,
         }
@@ -188,7 +191,9 @@ impl Helper {
                         self.output.push((*channel, bytes.clone()));
                     }
                     FromHelper::Ended(ended) => {
-                        assert!(self.ended.replace(ended.clone()).is_none(), "Ended comes once");
+                        let told = Ended { ran_ms: None, ..ended.clone() };
+                        assert!(self.ended.replace(told).is_none(), "Ended comes once");
+                        self.ran_ms = ended.ran_ms;
                     }
                     FromHelper::OutputClosed => {
                         assert!(self.ended.is_some(), "OutputClosed comes after Ended");
@@ -288,7 +293,7 @@ impl Drop for Helper {
 
 /// What an `Ended` by itself looks like.
 pub fn own_end(status: ExitStatus) -> Ended {
-    Ended { status, cause: EndCause::Own, signal: 0, took_ms: 0, survivors: Vec::new() }
+    Ended { status, cause: EndCause::Own, signal: 0, took_ms: 0, ran_ms: None, survivors: Vec::new() }
 }
 
 /// Runs `sweep` to its end.

@@ -103,6 +103,7 @@ pub async fn prepare(
     let (orders, inbox) = mpsc::channel(ORDERS);
     let command = Command::live(watching, orders, log.clone(), new.log_dir);
     let driver = Driver {
+        asked: Instant::now(),
         conversation: Conversation::new(new.start.tag, new.start.split),
         tenant: new.tenant,
         container: new.container,
@@ -159,12 +160,28 @@ struct Driver {
     writer: Option<LogWriter>,
     filter: Filter,
     conversation: Conversation,
+    /// When the command was asked for: nothing of it is older.
+    asked: Instant,
     inbox: mpsc::Receiver<Order>,
     kill: Option<Kill>,
     verdict: Option<Verdict>,
     progress: Option<Instant>,
     suspect: mpsc::Sender<()>,
     session_ending: bool,
+}
+
+/// A final state, and what belongs to it.
+struct End {
+    state: CommandState,
+    kill: Option<KillReport>,
+    /// For how long the command's own process lived, as the helper says.
+    ran: Option<Duration>,
+}
+
+impl From<CommandState> for End {
+    fn from(state: CommandState) -> Self {
+        Self { state, kill: None, ran: None }
+    }
 }
 
 /// How following the stream came to an end.
@@ -222,7 +239,7 @@ impl Driver {
         }
         let message = format!("the container engine could not start the helper: {error}");
         if refused {
-            if self.settle(CommandState::FailedToStart { message }, None).await {
+            if self.settle(CommandState::FailedToStart { message }.into()).await {
                 self.close_output().await;
             }
         } else if self.settle_lost_as(Some(CommandState::FailedToStart { message })).await {
@@ -340,7 +357,7 @@ impl Driver {
                 self.announce();
             }
             Heard::FailedToStart(message) => {
-                self.settle(CommandState::FailedToStart { message }, None).await;
+                self.settle(CommandState::FailedToStart { message }.into()).await;
             }
             Heard::Output(channel, bytes) => {
                 let bytes = self.filter.pass(channel, bytes);
@@ -371,10 +388,10 @@ impl Driver {
 
     /// The helper reported the end of the command's own process.
     async fn ended(&mut self, ended: Ended) {
-        let Ended { status, cause, signal, took_ms, survivors } = ended;
+        let Ended { status, cause, signal, took_ms, ran_ms, survivors } = ended;
         let report = |by: Actor| KillReport { signal, took_ms, by, survivors: survivors.clone() };
         let kill_by = self.kill.as_ref().map(|kill| kill.by.clone());
-        let (state, report) = match (cause, status) {
+        let (state, kill) = match (cause, status) {
             (EndCause::Own, ExitStatus::Code(code)) => (CommandState::Exited { code }, None),
             (EndCause::Own, ExitStatus::Signal(signal)) => (CommandState::Signaled { signal }, None),
             (EndCause::Limit, _) => (CommandState::TimedOut, Some(report(Actor::Server))),
@@ -384,7 +401,7 @@ impl Driver {
             }
             (EndCause::Own, ExitStatus::Unknown) => (CommandState::Interrupted(Interruption::HelperLost), None),
         };
-        self.settle(state, report).await;
+        self.settle(End { state, kill, ran: ran_ms.map(Duration::from_millis) }).await;
     }
 
     /// Does as told; `link` is the helper, while there is one to talk to.
@@ -444,18 +461,20 @@ impl Driver {
                     Verdict::Died(cause) => CommandState::Interrupted(Interruption::SandboxDied { cause }),
                     Verdict::SessionEnded => CommandState::Interrupted(Interruption::SessionEnded),
                 };
-                return self.settle(state, None).await;
+                return self.settle(state.into()).await;
             }
             match self.shared.runtime.status(&self.container).await {
                 // The owner learns of the death as well and says why; until then it is waited for, but not for ever.
                 Ok(ContainerStatus::Dead(_) | ContainerStatus::Missing) if self.session_ending => {
-                    return self.settle(CommandState::Interrupted(Interruption::SessionEnded), None).await;
+                    return self.settle(CommandState::Interrupted(Interruption::SessionEnded).into()).await;
                 }
                 Ok(status @ (ContainerStatus::Dead(_) | ContainerStatus::Missing)) => {
                     let since = *missing_since.get_or_insert_with(Instant::now);
                     if since.elapsed() >= VERDICT_DEADLINE {
                         let cause = if let ContainerStatus::Dead(cause) = status { cause } else { DeathCause::Unknown };
-                        return self.settle(CommandState::Interrupted(Interruption::SandboxDied { cause }), None).await;
+                        return self
+                            .settle(CommandState::Interrupted(Interruption::SandboxDied { cause }).into())
+                            .await;
                     }
                     let _ = self.suspect.try_send(());
                 }
@@ -463,8 +482,8 @@ impl Driver {
                     missing_since = None;
                     match sweep::sweep(&self.shared.runtime, &self.container, &self.command_id).await {
                         Ok(ended) => {
-                            let (state, report) = self.swept(ended, verified, over_limit);
-                            return self.settle(state, report).await;
+                            let end = self.swept(ended, verified, over_limit);
+                            return self.settle(end).await;
                         }
                         Err(problem) => self.unverified(&problem),
                     }
@@ -483,17 +502,12 @@ impl Driver {
     }
 
     /// Nothing of the command is left (or the survivors are named): what that makes it.
-    fn swept(
-        &self,
-        ended: Ended,
-        verified: Option<CommandState>,
-        over_limit: bool,
-    ) -> (CommandState, Option<KillReport>) {
+    fn swept(&self, ended: Ended, verified: Option<CommandState>, over_limit: bool) -> End {
         let kill = self.kill.as_ref();
         let by = kill.map_or(Actor::Server, |kill| kill.by.clone());
         let took_ms = kill.map_or(ended.took_ms, |kill| kill.since.elapsed().as_millis() as u64);
         let report = Some(KillReport { signal: ended.signal, took_ms, by: by.clone(), survivors: ended.survivors });
-        match (verified, kill) {
+        let (state, kill) = match (verified, kill) {
             (Some(state), _) => (state, None),
             (None, Some(_)) => (CommandState::Killed { signal: ended.signal, by }, report),
             (None, None) if over_limit => (CommandState::TimedOut, report),
@@ -504,7 +518,8 @@ impl Driver {
                 None,
             ),
             (None, None) => (CommandState::Interrupted(Interruption::HelperLost), report),
-        }
+        };
+        End { state, kill, ran: None }
     }
 
     /// Tells those who wait for a kill that it could not be verified; the command stays `running`.
@@ -539,11 +554,11 @@ impl Driver {
     }
 
     /// Stores a final state, then shows it. Goes on trying until it is stored; `false`: the server stops first.
-    async fn settle(&mut self, state: CommandState, report: Option<KillReport>) -> bool {
+    async fn settle(&mut self, end: End) -> bool {
         let mut view = self.current();
-        view.state = state;
-        view.kill = report;
-        view.ended_at = Some(clock::now());
+        view.state = end.state;
+        view.kill = end.kill;
+        (view.started_at, view.ended_at) = times(view.started_at, clock::now(), end.ran, self.asked.elapsed());
         if !self.store(&view).await {
             return false;
         }
@@ -636,6 +651,15 @@ impl Driver {
     }
 }
 
+/// When a command began and ended. Our clock tells when frames came, and the frames of a quick command come together; so
+/// what the helper says of the time between counts, as far as our clock allows it: nothing begins before it was asked for,
+/// and nothing has ended later than now.
+fn times(heard: Option<f64>, now: f64, ran: Option<Duration>, since_asked: Duration) -> (Option<f64>, Option<f64>) {
+    let (Some(started), Some(ran)) = (heard, ran) else { return (heard, Some(now)) };
+    let ran = ran.min(since_asked).as_secs_f64();
+    if started + ran <= now { (heard, Some(started + ran)) } else { (Some(now - ran), Some(now)) }
+}
+
 /// The engine reports that memory ran out up to some moments after the process that it ended was waited for; in seconds.
 const MEMORY_REPORT_DELAY: f64 = 2.0;
 
@@ -654,5 +678,42 @@ async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: f64 = 1_000.0;
+
+    fn between(heard: f64, ran_ms: u64) -> (f64, f64) {
+        let asked = Duration::from_secs(8);
+        let (started, ended) = times(Some(heard), NOW, Some(Duration::from_millis(ran_ms)), asked);
+        (started.expect("it began"), ended.expect("it ended"))
+    }
+
+    #[test]
+    fn a_command_that_is_told_all_at_once_ran_as_long_as_its_helper_says() {
+        assert_eq!(between(NOW, 250), (999.75, 1_000.0));
+    }
+
+    #[test]
+    fn an_end_that_is_told_late_was_when_its_helper_says() {
+        assert_eq!(between(994.0, 1_500), (994.0, 995.5));
+    }
+
+    #[test]
+    fn a_helper_that_lies_moves_nothing_out_of_what_our_clock_saw() {
+        assert_eq!(between(994.0, u64::MAX), (992.0, 1_000.0), "not before it was asked for");
+        assert_eq!(between(994.0, 0), (994.0, 994.0), "no end before the start");
+        // Somebody set our clock back.
+        assert_eq!(between(1_100.0, 2_000), (998.0, 1_000.0));
+    }
+
+    #[test]
+    fn without_the_helpers_word_our_clock_counts() {
+        assert_eq!(times(Some(994.0), NOW, None, Duration::ZERO), (Some(994.0), Some(NOW)));
+        assert_eq!(times(None, NOW, Some(Duration::from_secs(1)), Duration::ZERO), (None, Some(NOW)));
     }
 }

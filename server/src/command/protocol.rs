@@ -155,7 +155,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn ended(cause: EndCause, status: ExitStatus) -> FromHelper {
-        FromHelper::Ended(Ended { status, cause, signal: 15, took_ms: 1, survivors: vec![] })
+        FromHelper::Ended(Ended { status, cause, signal: 15, took_ms: 1, ran_ms: Some(1), survivors: vec![] })
     }
 
     fn hear_all(conversation: &mut Conversation, frames: &[FromHelper]) -> Result<Vec<Heard>, Nonsense> {

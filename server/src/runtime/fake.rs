@@ -17,6 +17,7 @@
 //! | `exit CODE` | ends with the code; without it a script ends with 0 |
 //! | `signal NUMBER` | ends as by somebody's signal |
 //! | `leave MILLISECONDS TEXT` | at the end, a child goes on to hold the output open, writes the text and ends |
+//! | `claim MILLISECONDS` | at the end, the helper says that it ran so long |
 //! | `fail TEXT` | cannot be started, as the first statement |
 //! | `vanish` | the helper is gone without a word |
 //! | `nonsense` | the helper says something that is no frame |
@@ -451,7 +452,7 @@ async fn sweep(
         swept.cancel();
     }
     let ended =
-        Ended { status: ExitStatus::Unknown, cause: EndCause::Kill, signal: KILL, took_ms: 1, survivors: Vec::new() };
+        Ended { status: ExitStatus::Unknown, cause: EndCause::Kill, signal: KILL, took_ms: 1, ran_ms: None, survivors: Vec::new() };
     // A server that does not listen any more is no failure.
     let _ = output.send(Bytes::from(FromHelper::Ended(ended).encode(u64::from_le_bytes(tag)))).await;
 }
@@ -490,6 +491,8 @@ impl Helper {
             return self.say(&FromHelper::FailedToStart { message: message.to_owned() }).await;
         }
         self.say(&FromHelper::Started { pid: PID }).await?;
+        let began = Instant::now();
+        let mut claimed = None;
         let mut left = None;
         let mut ended = None;
         for statement in script.split([';', '\n']).map(str::trim).filter(|statement| !statement.is_empty()) {
@@ -515,6 +518,10 @@ impl Helper {
                     left = Some((Duration::from_millis(pause.parse().unwrap_or_default()), text.to_owned()));
                     None
                 }
+                "claim" => {
+                    claimed = Some(number);
+                    None
+                }
                 "vanish" => return None,
                 "nonsense" => return self.raw(b"this is no frame".as_slice()).await,
                 "die" => {
@@ -531,7 +538,10 @@ impl Helper {
                 break;
             }
         }
-        let ended = ended.unwrap_or_else(|| own_end(ExitStatus::Code(0)));
+        let mut ended = ended.unwrap_or_else(|| own_end(ExitStatus::Code(0)));
+        if ended.status != ExitStatus::Unknown {
+            ended.ran_ms = claimed.or(Some(began.elapsed().as_millis() as u64));
+        }
         let was_killed = ended.cause != EndCause::Own;
         self.say(&FromHelper::Ended(ended)).await?;
         if let Some((pause, text)) = left.filter(|_| !was_killed)
@@ -634,12 +644,12 @@ impl Told {
         };
         let took_ms = if signal == KILL { grace_ms } else { 0 };
         sleep(Duration::from_millis(took_ms)).await;
-        Ended { status, cause, signal, took_ms, survivors }
+        Ended { status, cause, signal, took_ms, ran_ms: None, survivors }
     }
 }
 
 fn own_end(status: ExitStatus) -> Ended {
-    Ended { status, cause: EndCause::Own, signal: 0, took_ms: 0, survivors: Vec::new() }
+    Ended { status, cause: EndCause::Own, signal: 0, took_ms: 0, ran_ms: None, survivors: Vec::new() }
 }
 
 #[cfg(test)]
@@ -707,15 +717,19 @@ mod tests {
         FromHelper::Output { channel, bytes: text.as_bytes().to_vec() }
     }
 
-    #[tokio::test]
+    fn ended(code: i32, ran_ms: u64) -> FromHelper {
+        FromHelper::Ended(Ended { ran_ms: Some(ran_ms), ..own_end(ExitStatus::Code(code)) })
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_script_prints_and_exits() {
         let engine = sandbox().await;
-        let mut stream = run(&engine, "print one; error two\nexit 3; print never").await;
+        let mut stream = run(&engine, "print one; error two\nsleep 300; exit 3; print never").await;
         let expected = [
             FromHelper::Started { pid: PID },
             out(Channel::Stdout, "one\n"),
             out(Channel::Stderr, "two\n"),
-            FromHelper::Ended(own_end(ExitStatus::Code(3))),
+            ended(3, 300),
             FromHelper::OutputClosed,
         ];
         assert_eq!(rest(&mut stream).await, expected);
@@ -727,7 +741,7 @@ mod tests {
         let mut stream = run(&engine, "leave 500 late").await;
         let expected = [
             FromHelper::Started { pid: PID },
-            FromHelper::Ended(own_end(ExitStatus::Code(0))),
+            ended(0, 0),
             out(Channel::Stdout, "late\n"),
             FromHelper::OutputClosed,
         ];

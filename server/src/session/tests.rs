@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Sessions;
 use super::settings::SessionSettings;
+use crate::clock;
 use crate::command::log::LogSettings;
 use crate::control::Principal;
 use crate::error::DomainError;
@@ -163,6 +164,21 @@ async fn a_command_runs_and_every_byte_and_its_code_are_there() {
     assert_eq!(ended.state, CommandState::Exited { code: 7 });
     assert!(ended.output_complete);
     assert_eq!(world.output(&session, &command.command_id).await, b"hello\n");
+}
+
+#[tokio::test]
+async fn a_command_ran_as_long_as_its_helper_says_but_not_longer_than_since_it_was_asked_for() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let before = clock::now();
+    let boasting = world.ended(&world.run(&session, "claim 3600000").await).await;
+    let (started, ended) = (boasting.started_at.expect("a start"), boasting.ended_at.expect("an end"));
+    assert!(before <= started && started <= ended && ended <= clock::now(), "{boasting:?}");
+    let late = world.ended(&world.run(&session, "sleep 50; claim 20").await).await;
+    let ran = late.ended_at.expect("an end") - late.started_at.expect("a start");
+    assert!((ran - 0.02).abs() < 1e-6, "{late:?}");
+    let stored = world.store.command(&session, &late.command_id).await.expect("a look").expect("it is there");
+    assert_eq!((stored.started_at, stored.ended_at), (late.started_at, late.ended_at));
 }
 
 #[tokio::test]
