@@ -222,14 +222,114 @@ check('the keyboard does it: move, open, go up, name, delete', async ({ person }
   await row(ann, '/root').waitFor();
 });
 
+const CHANGING = ['upload-button', 'new-folder', 'file-rename', 'file-delete', 'file-edit'];
+
+/** An open file, and nothing to change it with. */
+async function onlyReads(glass, session, why) {
+  await glass.openSession(session);
+  await row(glass, '/root/a.txt').click();
+  await until('it is shown', async () => (await glass.at('file-text').textContent()) === 'x\n');
+  for (const id of CHANGING) assert.equal(await glass.at(id).count(), 0, id);
+  await glass.shows('files-note', why);
+  await glass.shows('file-words', why);
+  await glass.at('file-table').focus();
+  for (const key of ['F2', 'Delete']) await glass.page.keyboard.press(key);
+  assert.equal(await glass.page.locator('dialog[open]').count(), 0);
+  assert.equal(await glass.at('view-download').count(), 1, 'reading is for all');
+}
+
 check('a viewer reads and changes nothing', async ({ server, person }) => {
   const session = await theirs(server, 'for viewers');
   await server.operator().outputOf(session, 'echo x > a.txt');
   const eve = await person({ role: 'viewer', name: 'Eve' });
-  await eve.openSession(session);
-  await row(eve, '/root/a.txt').click();
-  await until('it is shown', async () => (await eve.at('file-text').textContent()) === 'x\n');
-  for (const id of ['upload-button', 'new-folder', 'file-rename', 'file-delete', 'file-edit']) {
-    assert.equal(await eve.at(id).count(), 0, id);
-  }
+  await onlyReads(eve, session, /^You are signed in to watch\. An operator's key can change files\.$/);
+});
+
+check('only who is in control of a session changes its files, and the others read why not', async ({ agent, person }) => {
+  const ofAgent = await agent.makeSession("an agent's files");
+  await agent.outputOf(ofAgent, 'echo x > a.txt');
+  const ann = await person();
+  await onlyReads(ann, ofAgent, /^agent of the browser tests is in control here\. You can look at files and download them; .*later version\.$/);
+
+  const session = await own(ann, "Ann's files");
+  await outputOf(ann, session, 'echo x > a.txt');
+  const ben = await person({ name: 'Ben' });
+  await onlyReads(ben, session, /^Someone else \(Ann\) is in control here\. You can look at files and download them\.$/);
+  await ben.shows('run-note', /^Someone else \(Ann\) is in control here\. You can watch and kill\.$/);
+  await ann.openSession(session);
+  await row(ann, '/root/a.txt').click();
+  for (const id of CHANGING) await ann.at(id).waitFor();
+  assert.equal(await ann.at('files-note').count(), 0);
+});
+
+check('what one saves oneself is nobody else\'s change, whoever the page hears of it from first', async ({ person }) => {
+  const ann = await person();
+  const session = await own(ann, 'own changes');
+  await outputOf(ann, session, 'printf "one\\n" > list.txt');
+  await ann.openSession(session);
+  await row(ann, '/root/list.txt').click();
+  await ann.at('file-edit').click();
+  await ann.at('file-editor').fill('one\ntwo and three\n');
+  // It is saved, and the answer is held back until the list of the folder has told of it.
+  let answer;
+  const held = new Promise((resolve) => {
+    answer = resolve;
+  });
+  await ann.page.route('**/fs/content?*', async (route) => {
+    if (route.request().method() !== 'PUT') return route.continue();
+    const response = await route.fetch();
+    await held;
+    return route.fulfill({ response });
+  });
+  const told = [];
+  await ann.page.exposeFunction('tell', (what) => told.push(what));
+  await ann.page.evaluate(() => new MutationObserver(() => {
+    for (const mark of document.querySelectorAll('.fresh, [data-testid=file-changed]')) window.tell(mark.closest('[data-path]')?.dataset.path ?? mark.textContent);
+  }).observe(document.body, { childList: true, subtree: true, characterData: true }));
+  await ann.at('file-save').click();
+  await until('the list tells of it', async () => /18 B/.test(await row(ann, '/root/list.txt').innerText()), { told: () => row(ann, '/root/list.txt').innerText() });
+  answer();
+  await ann.shows('toasts', /list\.txt saved/);
+  await until('it is shown', async () => (await ann.at('file-text').textContent()) === 'one\ntwo and three\n');
+  await outputOf(ann, session, 'echo someone > else.txt');
+  await until('what a command made is new', async () => /new/.test(await row(ann, '/root/else.txt').innerText()));
+  assert.deepEqual([...new Set(told)], ['/root/else.txt'], 'one\'s own was not marked, not even for a moment');
+});
+
+check('an open file that is deleted says so and stays to be read; what cannot work is not offered; it may be saved as a new one', async ({ person }) => {
+  const ann = await person();
+  const session = await own(ann, 'deleting');
+  await outputOf(ann, session, 'echo keep me > a.txt; echo and me > b.txt');
+  await ann.openSession(session);
+  await row(ann, '/root/a.txt').click();
+  await until('it is shown', async () => (await ann.at('file-text').textContent()) === 'keep me\n');
+  // The page asks after the file that it shows, and hears that it is gone.
+  ann.expect(/status of 404/);
+  // Nothing of the file browser is on the screen: the open file is followed all the same.
+  await ann.page.getByRole('button', { name: 'Info' }).first().click();
+  await ann.page.reload();
+  await until('it is shown again', async () => (await ann.at('file-text').textContent()) === 'keep me\n');
+  assert.equal(await ann.at('file-table').isVisible(), false);
+  await outputOf(ann, session, 'rm a.txt');
+  await ann.shows('file-gone', /^Deleted, or given another name \(noticed (just now|\d+ s ago)\)\. This is how it was\.$/);
+  assert.equal(await ann.at('file-text').textContent(), 'keep me\n');
+  for (const id of ['view-download', 'file-edit', 'file-reload', 'file-changed']) assert.equal(await ann.at(id).count(), 0, id);
+  await outputOf(ann, session, 'echo back > a.txt');
+  await ann.shows('file-changed', /has changed/);
+  await ann.at('file-reload').click();
+  await ann.shows('file-changes', /- keep me.*\+ back/);
+
+  await ann.page.getByRole('button', { name: 'Files' }).first().click();
+  await row(ann, '/root/b.txt').click();
+  await until('the other is shown', async () => (await ann.at('file-text').textContent()) === 'and me\n');
+  await ann.at('file-edit').click();
+  await ann.at('file-editor').fill('mine\n');
+  await outputOf(ann, session, 'rm b.txt');
+  await ann.at('file-gone').waitFor();
+  assert.equal(await ann.at('file-editor').inputValue(), 'mine\n');
+  await ann.shows('file-save', /^Save as a new file$/);
+  await ann.at('file-save').click();
+  await ann.shows('toasts', /b\.txt saved/);
+  assert.equal(await outputOf(ann, session, 'cat b.txt'), 'mine\n');
+  await until('it is there again', async () => (await ann.at('file-gone').count()) === 0 && (await ann.at('file-text').textContent()) === 'mine\n');
 });

@@ -11,10 +11,10 @@ const hit = (glass) => glass.at('search-hit');
 const row = (glass, session) => glass.page.locator(`[data-testid=history-row][data-session-id="${session}"]`);
 const path = (glass) => new URL(glass.page.url()).pathname;
 
-/** Words are collected a moment after they were written. */
+/** Words are collected a moment after they were written, those of the command before those of its output. */
 async function isFound(agent, words) {
   const query = encodeURIComponent(words);
-  await until(`${words} is found`, async () => (await agent.done('GET', `/v1/search?q=${query}`)).hits.length > 0);
+  await until(`${words} is found`, async () => (await agent.done('GET', `/v1/search?q=${query}`)).hits.some((hit) => hit.found_in === 'output'));
 }
 
 async function search(glass, words) {
@@ -134,6 +134,37 @@ check('the time line tells what happened, grows by itself, and leads to each com
   await until('the same is told after the end', async () => (await timeLine(ann)).join() === whole.join(), { told: () => timeLine(ann) });
 });
 
+check('the time line of a tab in the background asks for nothing, and catches up when it is shown again', async ({ agent, person }) => {
+  const session = await agent.makeSession('in the background');
+  await agent.end(await agent.run(session, 'echo one'));
+  const [ann, ben] = [await person(), await person({ name: 'Ben' })];
+  for (const glass of [ann, ben]) {
+    await glass.openSession(session);
+    await openTimeLine(glass);
+    await tells(glass, /^1 ended: exit 0$/);
+  }
+  const isHidden = (hidden) => ann.page.evaluate((hidden) => {
+    Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });
+    Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => (hidden ? 'hidden' : 'visible') });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, hidden);
+  let asked = 0;
+  ann.page.on('request', (request) => {
+    if (request.url().includes('/timeline?')) asked += 1;
+  });
+  await isHidden(true);
+  const second = await agent.end(await agent.run(session, 'echo two; exit 2'));
+  await ann.commandIs(second, 'exited');
+  await tells(ben, /^2 ended: exit 2$/);
+  // Twice what a tab that is looked at takes.
+  const third = await agent.end(await agent.run(session, 'echo three; exit 3'));
+  await ann.commandIs(third, 'exited');
+  await tells(ben, /^3 ended: exit 3$/);
+  assert.equal(asked, 0);
+  await isHidden(false);
+  await tells(ann, /^3 ended: exit 3$/);
+});
+
 check('a time line whose end could not be asked for tries again, and tells nothing twice', async ({ agent, person }) => {
   const session = await agent.makeSession('a line with a hole');
   await agent.end(await agent.run(session, 'echo one'));
@@ -206,7 +237,7 @@ check('an operator removes an ended session for good: the dialog says what goes,
   assert.equal(await ann.at('delete-session').count(), 0);
   await ann.at('purge-session').click();
   const dialog = ann.page.locator('dialog[open]');
-  await until('the dialog says what goes', async () => /Remove to be forgotten for good\?[^]*1 command, and all that they wrote: 29 B[^]*a search finds of it[^]*no way back/.test(await dialog.innerText()), { told: () => dialog.innerText() });
+  await until('the dialog says what goes', async () => /Remove to be forgotten for good\?[^]*1 command, and all that it wrote: 29 B[^]*a search finds of it[^]*no way back/.test(await dialog.innerText()), { told: () => dialog.innerText() });
   await ann.page.keyboard.press('Escape');
   await until('Escape removes nothing', async () => (await dialog.count()) === 0);
   assert.equal((await agent.ask('GET', `/v1/history/${session}`)).status, 200);
@@ -224,6 +255,27 @@ check('an operator removes an ended session for good: the dialog says what goes,
     await glass.open(`/sessions/${session}/commands/${command.command_id}?at=4`);
     await glass.shows('missing-session', /removed for good/);
   }
+});
+
+check('the dialog of a removal says when it does not know how much goes, and reads it again', async ({ agent, person }) => {
+  const session = await agent.makeSession('unread');
+  await agent.end(await agent.run(session, 'echo twelve bytes'));
+  await agent.deleteSession(session);
+  const ann = await person();
+  ann.expect(/net::ERR_FAILED/);
+  const record = new RegExp(`/v1/history/${session}$`);
+  // The first of them is the session itself.
+  let asked = 0;
+  await ann.page.route(record, (route) => ((asked += 1) === 1 ? route.continue() : route.abort()));
+  await ann.openSession(session);
+  await until('the record was asked for', () => asked > 1);
+  await ann.at('purge-session').click();
+  const dialog = ann.page.locator('dialog[open]');
+  await until('the dialog says what it does not know', async () => /1 command, and all that it wrote\. How much that is could not be read: The server cannot be reached\./.test(await dialog.innerText()), { told: () => dialog.innerText() });
+  await ann.page.unroute(record);
+  await dialog.getByRole('button', { name: 'Read it again' }).click();
+  await until('now it knows', async () => /all that it wrote: 13 B/.test(await dialog.innerText()), { told: () => dialog.innerText() });
+  assert.equal(await dialog.getByRole('button', { name: 'Read it again' }).count(), 0);
 });
 
 check('the keyboard does it: h, a search, a row; and the palette seeks everywhere', async ({ agent, person, session: shared }) => {

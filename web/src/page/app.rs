@@ -20,10 +20,11 @@ use super::sessions::SessionsPage;
 use super::shortcuts::{Wishes, use_wishes};
 use super::sign_in::SignIn;
 use super::store::Store;
-use super::tab::{self, Announcer, Title};
+use super::tab::{self, Announcer, Hidden, Title};
 use super::theme::Theme;
 use crate::state::address::{self, Page};
 use crate::state::keys::Wish;
+use crate::state::session::{Doing, Session, may_do};
 
 /// What is known of who we are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +54,12 @@ impl Account {
             Known::Someone(me) => Some(me),
             _ => None,
         }
+    }
+
+    /// May they do this in a session now, and if not, why? `None`: it is not known yet who they are.
+    pub fn may_do(self, doing: Doing, session: &Session) -> Option<Result<(), String>> {
+        let me = self.me()?;
+        Some(may_do(doing, me.role, &me.actor, &session.view))
     }
 
     fn ask(self) {
@@ -122,6 +129,7 @@ pub fn App(link: Option<String>) -> impl IntoView {
     provide_context(Route::start());
     provide_context(Theme::start());
     provide_context(Wishes::start());
+    provide_context(Hidden::start());
     provide_context(Title(RwSignal::new(String::new())));
     tab::follow();
 

@@ -1,6 +1,7 @@
 //! Title and icon of the tab: what goes on, seen from another tab.
 
 use crate::page::parts::part::{effect, part};
+use gloo_events::EventListener;
 use leptos::prelude::*;
 
 use glassbox_shared::text::plain;
@@ -13,6 +14,29 @@ use crate::state::session::Group;
 /// What the open page is called; a page sets it.
 #[derive(Debug, Clone, Copy)]
 pub struct Title(pub RwSignal<String>);
+
+/// Is the tab in the background? What can wait until someone looks is not asked for then.
+#[derive(Debug, Clone, Copy)]
+pub struct Hidden(RwSignal<bool>);
+
+impl Hidden {
+    /// Follows the browser, for the life of the page.
+    pub fn start() -> Self {
+        let hidden = RwSignal::new(document().hidden());
+        EventListener::new(&document(), "visibilitychange", move |_| hidden.set(document().hidden())).forget();
+        Self(hidden)
+    }
+
+    /// Whoever reads it hears when it changes.
+    pub fn get(self) -> bool {
+        self.0.get()
+    }
+}
+
+/// Is the tab in the background?
+pub fn use_hidden() -> Hidden {
+    expect_context::<Hidden>()
+}
 
 /// Sets the name of the page for as long as the caller lives.
 pub fn use_title(name: impl Fn() -> String + 'static) {

@@ -41,6 +41,21 @@ pub struct Row {
     pub fresh: bool,
 }
 
+/// What became of the open file since it was loaded.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fate {
+    /// It is another one now.
+    Changed {
+        /// This one.
+        version: String,
+    },
+    /// Nothing is there any more.
+    Gone {
+        /// When that was noticed.
+        at: f64,
+    },
+}
+
 /// The tree.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tree {
@@ -53,6 +68,9 @@ pub struct Tree {
     pub filter: String,
     folders: BTreeMap<String, Folder>,
     fresh: BTreeSet<String>,
+    /// What the person at this page makes or changes: `None` while it is under way, then the version that they left. An
+    /// entry goes when the folder's list shows it.
+    own: BTreeMap<String, Option<String>>,
     /// Where each row comes from: folder by its place in `places`, entry, depth.
     lines: Vec<(u32, u32, u16)>,
     places: Vec<String>,
@@ -257,7 +275,11 @@ impl Tree {
                 Some(version) => *version != entry.version && !is_folder(entry),
                 None => complete,
             };
-            if changed {
+            // A new folder of one's own may have got something since.
+            let is_own = |version: &String| *version == entry.version || is_folder(entry);
+            if self.own.get(&entry.path).is_some_and(|own| own.as_ref().is_some_and(is_own)) {
+                self.own.remove(&entry.path);
+            } else if changed {
                 self.fresh.insert(entry.path.clone());
             }
         }
@@ -292,6 +314,28 @@ impl Tree {
             folder.loading = false;
             folder.problem = Some(why.to_owned());
         }
+    }
+
+    /// The person at this page begins to make or change what is at this path. Until [`Tree::acted`] nothing is marked there.
+    pub fn acts(&mut self, path: &str) {
+        self.own.insert(path.to_owned(), None);
+    }
+
+    /// They did; `version` is what they left there, `None`: nothing.
+    pub fn acted(&mut self, path: &str, version: Option<String>) {
+        self.own.remove(path);
+        let Some(version) = version else { return };
+        if self.listed(path).is_some_and(|entry| entry.version == version) {
+            // The list was quicker than the answer.
+            self.fresh.remove(path);
+        } else {
+            self.own.insert(path.to_owned(), Some(version));
+        }
+    }
+
+    /// Is something of theirs under way there?
+    pub fn is_acting(&self, path: &str) -> bool {
+        self.own.get(path) == Some(&None)
     }
 
     /// Someone looked at it.
@@ -345,8 +389,13 @@ impl Tree {
             depth: depth.into(),
             entry: entry.cloned(),
             open: is(&|path| path != self.root && self.folders.contains_key(path)),
-            fresh: is(&|path| self.fresh.contains(path)),
+            fresh: is(&|path| self.fresh.contains(path) && !self.is_acting(path)),
         })
+    }
+
+    /// What the list of its folder says of a path.
+    pub fn listed(&self, path: &str) -> Option<&FileEntry> {
+        self.folders.get(parent(path)?)?.entries.iter().find(|entry| entry.path == path)
     }
 
     /// Where a path is shown.
@@ -452,6 +501,53 @@ mod tests {
         assert_eq!(fresh(&tree), [false, true, true]);
         tree.looked_at("x");
         assert_eq!(fresh(&tree), [false, true, false]);
+    }
+
+    #[test]
+    fn what_one_did_oneself_is_not_marked_whoever_hears_of_it_first() {
+        let version = |version: &str| FileEntry { version: version.to_owned(), ..entry("x", FileType::File, "") };
+        let listed = |version: FileEntry| page("", 1, vec![version], None);
+        let fresh = |tree: &Tree| tree.row(0).is_some_and(|row| row.fresh);
+        let mut tree = Tree::new("");
+        tree.page(0, "", listed(version("a")));
+
+        tree.acts("x");
+        tree.again(0, "", listed(version("b")));
+        assert!(!fresh(&tree), "the list came before the answer");
+        tree.acted("x", Some("b".to_owned()));
+        assert!(!fresh(&tree) && !tree.is_acting("x"));
+
+        tree.acts("x");
+        tree.acted("x", Some("c".to_owned()));
+        tree.again(0, "", listed(version("b")));
+        tree.again(0, "", listed(version("c")));
+        assert!(!fresh(&tree), "the answer came before the list");
+
+        tree.acts("x");
+        tree.again(0, "", listed(version("theirs")));
+        tree.acted("x", Some("d".to_owned()));
+        assert!(fresh(&tree), "somebody else was quicker");
+        tree.looked_at("x");
+        tree.again(0, "", listed(version("d")));
+        assert!(!fresh(&tree));
+
+        tree.acts("x");
+        tree.again(0, "", listed(version("e")));
+        tree.acted("x", None);
+        assert!(fresh(&tree), "ours was refused");
+    }
+
+    #[test]
+    fn a_new_folder_of_ones_own_is_not_marked_and_what_an_agent_puts_there_later_is() {
+        let mut tree = Tree::new("");
+        tree.page(0, "", page("", 0, vec![], None));
+        tree.acts("d");
+        tree.acted("d", Some("a".to_owned()));
+        tree.again(0, "", page("", 1, vec![entry("d", FileType::Folder, "b")], None));
+        assert_eq!(tree.row(0).map(|row| row.fresh), Some(false));
+        tree.again(0, "", page("", 0, vec![], None));
+        tree.again(0, "", page("", 1, vec![entry("d", FileType::Folder, "c")], None));
+        assert_eq!(tree.row(0).map(|row| row.fresh), Some(true), "someone made it anew");
     }
 
     #[test]

@@ -70,9 +70,12 @@ impl KillStep {
 
 /// `killed, SIGTERM after 2 s, nothing left` or `2 processes survived: 41 sleep, 42 sh`.
 pub fn result(report: &KillReport) -> String {
-    let took = words::short_duration_ms(report.took_ms);
+    let took = match report.took_ms {
+        0 => "at once".to_owned(),
+        took => format!("after {}", words::short_duration_ms(took)),
+    };
     if report.survivors.is_empty() {
-        return format!("killed, {} after {took}, nothing left", signal_name(report.signal));
+        return format!("killed, {} {took}, nothing left", signal_name(report.signal));
     }
     let named: Vec<String> = report
         .survivors
@@ -83,7 +86,7 @@ pub fn result(report: &KillReport) -> String {
     let more = report.survivors.len().saturating_sub(NAMED_SURVIVORS);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     format!(
-        "{} survived {} after {took}: {}{more}",
+        "{} survived {} {took}: {}{more}",
         words::count(report.survivors.len() as u64, "process", "processes"),
         signal_name(report.signal),
         named.join(", ")
@@ -138,6 +141,7 @@ mod tests {
     #[test]
     fn the_result_says_which_signal_after_how_long_and_who_is_left() {
         assert_eq!(result(&report(vec![])), "killed, SIGTERM after 2 s, nothing left");
+        assert_eq!(result(&KillReport { took_ms: 0, ..report(vec![]) }), "killed, SIGTERM at once, nothing left");
         let left =
             vec![Survivor { pid: 41, name: "sleep\u{1b}[0m".to_owned() }, Survivor { pid: 42, name: "sh".to_owned() }];
         assert_eq!(result(&report(left)), "2 processes survived SIGTERM after 2 s: 41 sleep, 42 sh");

@@ -142,9 +142,20 @@ pub fn silence(command: &CommandView, now: f64) -> f64 {
     (now - command.last_output_at.or(command.started_at).unwrap_or(command.created_at)).max(0.0)
 }
 
-/// Seconds that it ran, or has been running.
-pub fn ran_for(command: &CommandView, now: f64) -> f64 {
-    (command.ended_at.unwrap_or(now) - command.started_at.unwrap_or(command.created_at)).max(0.0)
+/// For how long it ran, or has been running. `None`: nobody saw it run, or nobody knows.
+pub fn ran(command: &CommandView, now: f64) -> Option<String> {
+    let seconds = |from: f64| (command.ended_at.unwrap_or(now) - from).max(0.0);
+    match &command.state {
+        CommandState::Starting | CommandState::Running => {
+            Some(words::duration(seconds(command.started_at.unwrap_or(command.created_at))))
+        }
+        CommandState::FailedToStart { .. } => None,
+        // Its end is when the server found out.
+        CommandState::Interrupted(_) => {
+            Some(format!("at most {}", words::duration(seconds(command.started_at?).ceil())))
+        }
+        _ => Some(words::short_duration_ms((seconds(command.started_at?) * 1000.0).round() as u64)),
+    }
 }
 
 /// What the word leaves open, in a sentence; `None` where it leaves nothing open.
@@ -240,7 +251,23 @@ mod tests {
         assert_eq!(command(&running, 130.0).word, "quiet");
         running.last_output_at = Some(129.0);
         assert_eq!(command(&running, 130.0).word, "running");
-        assert!((ran_for(&running, 130.0) - 30.0).abs() < f64::EPSILON);
+        assert_eq!(ran(&running, 130.0).as_deref(), Some("30 s"));
+    }
+
+    #[test]
+    fn how_long_it_ran_is_never_nothing_and_never_invented() {
+        let ran = |state, started_at: Option<f64>, ended_at| {
+            ran(&CommandView { started_at, ended_at: Some(ended_at), ..with(state) }, 999.0)
+        };
+        let exited = CommandState::Exited { code: 0 };
+        let unix = 1_796_000_000.0;
+        assert_eq!(ran(exited.clone(), Some(unix), unix).as_deref(), Some("under 1 ms"));
+        assert_eq!(ran(exited.clone(), Some(unix), unix + 0.001).as_deref(), Some("1 ms"));
+        assert_eq!(ran(exited.clone(), Some(unix), unix + 0.3).as_deref(), Some("0.3 s"));
+        assert_eq!(ran(exited, None, 3.0), None, "nobody saw when it began");
+        assert_eq!(ran(CommandState::FailedToStart { message: String::new() }, None, 3.0), None);
+        let lost = CommandState::Interrupted(Interruption::ServerRestarted);
+        assert_eq!(ran(lost, Some(1.0), 14.2).as_deref(), Some("at most 14 s"));
     }
 
     #[test]

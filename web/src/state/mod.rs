@@ -11,7 +11,7 @@
 //! - [`feed`]: whether events are complete, or lists must be loaded again
 //! - [`files`], [`content`], [`diff`]: the tree of files; what a file's bytes are; what changed in them
 //! - [`look`], [`words`], [`kill`], [`visible`]: how states, amounts, kills and command texts are said
-//! - [`past`]: sessions of the history, and what happened in one
+//! - [`past`]: sessions of the history, and what happened in one; [`removal`]: what goes with one; [`search`]: a page of hits
 //! - [`address`]: what an address of the page means
 //! - [`keys`], [`palette`], [`order`]: what a key means; what a search finds; lists that hold still
 
@@ -31,6 +31,8 @@ pub mod message;
 pub mod order;
 pub mod palette;
 pub mod past;
+pub mod removal;
+pub mod search;
 pub mod session;
 pub mod stream;
 pub mod visible;

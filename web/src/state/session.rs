@@ -174,23 +174,57 @@ impl Session {
     }
 }
 
-/// May the person at this page run commands in the session? If not, why, in words.
-pub fn may_run(role: Role, view: &SessionView) -> Result<(), String> {
+/// Something that needs control of the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// Running commands.
+    Run,
+    /// Changing files.
+    Write,
+}
+
+/// May the person at this page (their key's role, and who is written down) do this in the session now? If not, why, in words.
+pub fn may_do(doing: Doing, role: Role, own: &Actor, view: &SessionView) -> Result<(), String> {
+    let (act, left) = match doing {
+        Doing::Run => ("run commands", "watch and kill"),
+        Doing::Write => ("change files", "look at files and download them"),
+    };
+    match view.state {
+        SessionState::Ended { .. } => return Err("The session has ended.".to_owned()),
+        SessionState::Starting => return Err("The sandbox is being made.".to_owned()),
+        SessionState::Ready | SessionState::Restarting => {}
+    }
     match (role, &view.control.holder) {
-        (Role::Viewer, _) => Err("You are signed in to watch. An operator's key can run commands.".to_owned()),
+        (Role::Viewer, _) => Err(format!("You are signed in to watch. An operator's key can {act}.")),
         (Role::Admin, _) => Err("An admin's key has no sandboxes.".to_owned()),
-        (Role::Operator, Actor::Agent { name }) => Err(format!(
-            "{} is in control here. You can watch and kill; taking over comes in a later version.",
-            plain(name)
+        (_, holder) if in_control(own, holder) => Ok(()),
+        (_, Actor::Human { name }) => {
+            Err(format!("Someone else ({}) is in control here. You can {left}.", plain(name)))
+        }
+        (_, holder) => Err(format!(
+            "{} is in control here. You can {left}; taking over comes in a later version.",
+            plain(holder.name())
         )),
-        (Role::Agent, Actor::Human { name }) => Err(format!("Someone ({}) is in control here.", plain(name))),
-        _ => Ok(()),
     }
 }
 
-/// May they create sessions, kill, and delete? Killing needs no control; the server decides about the rest.
+/// As `server/src/control.rs` has it: an agent's session is used by any agent, a human's by that human.
+fn in_control(own: &Actor, holder: &Actor) -> bool {
+    match (own, holder) {
+        (Actor::Agent { .. }, Actor::Agent { .. }) => true,
+        (Actor::Human { name: own }, Actor::Human { name }) => own == name,
+        _ => false,
+    }
+}
+
+/// May they create sessions and kill? Neither needs control.
 pub fn may_act(role: Role) -> bool {
     matches!(role, Role::Operator | Role::Agent)
+}
+
+/// May they delete the session? For an operator it is the strongest stop; others need control.
+pub fn may_delete(role: Role, own: &Actor, view: &SessionView) -> bool {
+    role == Role::Operator || (role == Role::Agent && in_control(own, &view.control.holder))
 }
 
 /// May they remove an ended session from the history?
@@ -265,13 +299,26 @@ mod tests {
     }
 
     #[test]
-    fn who_may_run_is_said_in_words() {
+    fn who_may_run_and_write_is_said_in_words() {
         let mut view = samples::session(1);
-        assert!(may_run(Role::Operator, &view).is_err_and(|why| why.starts_with("agent-7 is in control")));
-        assert!(may_run(Role::Agent, &view).is_ok());
-        view.control.holder = Actor::Human { name: "Ann".to_owned() };
-        assert!(may_run(Role::Operator, &view).is_ok());
-        assert!(may_run(Role::Viewer, &view).is_err());
+        let [ann, bob] = ["Ann", "Bob"].map(|name| Actor::Human { name: name.to_owned() });
+        let why = |doing, role, own, view: &SessionView| may_do(doing, role, own, view).err().unwrap_or_default();
+        assert!(
+            why(Doing::Run, Role::Operator, &ann, &view).starts_with("agent-7 is in control here. You can watch and")
+        );
+        assert!(why(Doing::Write, Role::Operator, &ann, &view).contains("look at files and download them"));
+        assert!(may_do(Doing::Run, Role::Agent, &ann, &view).is_err(), "a human with an agent's key is no agent");
+        assert!(!may_delete(Role::Agent, &ann, &view) && may_delete(Role::Operator, &ann, &view));
+        view.control.holder = ann.clone();
+        assert_eq!(may_do(Doing::Write, Role::Operator, &ann, &view), Ok(()));
+        assert!(may_delete(Role::Agent, &ann, &view) && !may_delete(Role::Viewer, &ann, &view));
+        assert_eq!(
+            why(Doing::Write, Role::Operator, &bob, &view),
+            "Someone else (Ann) is in control here. You can look at files and download them."
+        );
+        assert!(why(Doing::Write, Role::Viewer, &ann, &view).starts_with("You are signed in to watch."));
+        view.state = SessionState::Ended { reason: glassbox_shared::session::EndReason::Deleted };
+        assert_eq!(why(Doing::Run, Role::Operator, &ann, &view), "The session has ended.");
         assert!(may_act(Role::Operator) && !may_act(Role::Viewer));
     }
 }

@@ -20,10 +20,11 @@ pub fn span(seconds: f64) -> String {
     }
 }
 
-/// For a kill: tenths below ten seconds, because there they matter.
+/// Of what is over: tenths below ten seconds, because there they matter. Nothing takes no time at all.
 pub fn short_duration_ms(milliseconds: u64) -> String {
     match milliseconds {
-        0..100 => format!("{milliseconds} ms"),
+        0 => "under 1 ms".to_owned(),
+        1..100 => format!("{milliseconds} ms"),
         100..10_000 => {
             let tenths = (milliseconds + 50) / 100;
             if tenths.is_multiple_of(10) {
@@ -117,9 +118,9 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_that_took_moments_says_how_many() {
+    fn what_took_moments_says_how_many() {
         let said: Vec<String> = [0, 42, 100, 1949, 2000, 5_120, 65_000].into_iter().map(short_duration_ms).collect();
-        assert_eq!(said, ["0 ms", "42 ms", "0.1 s", "1.9 s", "2 s", "5.1 s", "1m 05s"]);
+        assert_eq!(said, ["under 1 ms", "42 ms", "0.1 s", "1.9 s", "2 s", "5.1 s", "1m 05s"]);
     }
 
     #[test]

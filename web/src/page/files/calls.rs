@@ -102,13 +102,13 @@ fn post(session: &SessionId, what: &str, body: &impl Serialize) -> Result<Reques
 }
 
 /// Makes a folder.
-pub async fn make_folder(session: &SessionId, path: String) -> Result<(), Failure> {
-    answer(post(session, "folders", &MakeFolder { path })).await.map(drop)
+pub async fn make_folder(session: &SessionId, path: String) -> Result<FileEntry, Failure> {
+    read(post(session, "folders", &MakeFolder { path })).await
 }
 
 /// Gives something another path.
-pub async fn rename(session: &SessionId, from: String, to: String) -> Result<(), Failure> {
-    answer(post(session, "rename", &MoveEntry { from, to, replace: false })).await.map(drop)
+pub async fn rename(session: &SessionId, from: String, to: String) -> Result<FileEntry, Failure> {
+    read(post(session, "rename", &MoveEntry { from, to, replace: false })).await
 }
 
 /// Starts a large upload.

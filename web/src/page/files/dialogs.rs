@@ -66,14 +66,16 @@ fn Naming(folder: String, from: Option<FileEntry>, open: RwSignal<bool>) -> impl
         let (session, folder, from) = (files.session(), folder.clone(), from.clone());
         spawn_local(async move {
             let path = child(&folder, &name);
-            let answer = match from {
-                Some(entry) => calls::rename(&session, entry.path, path).await,
-                None => calls::make_folder(&session, path).await,
+            let answer = match &from {
+                Some(entry) => files.act(&path, calls::rename(&session, entry.path.clone(), path.clone())).await,
+                None => files.act(&path, calls::make_folder(&session, path.clone())).await,
             };
             match answer {
-                Ok(()) => {
+                Ok(_) => {
                     open.try_set(false);
-                    files.reload(folder).await;
+                    if let Some(entry) = from {
+                        files.renamed(&entry.path, &path);
+                    }
                 }
                 Err(failure) => {
                     problem.try_set(Some(failure.detail));
@@ -165,6 +167,7 @@ fn Deleting(entry: FileEntry, open: RwSignal<bool>) -> impl IntoView {
                 (Ok(()), None, Some(count)) => {
                     toasts.say(format!("{} deleted ({}).", entry.name, words::count(count, "entry", "entries")));
                     open.try_set(false);
+                    files.gone(&entry.path);
                 }
                 (Err(failure), _, _) if failure.status != 0 => {
                     problem.try_set(Some(failure.detail));
@@ -189,7 +192,7 @@ fn Deleting(entry: FileEntry, open: RwSignal<bool>) -> impl IntoView {
     view! {
         <h2 class="break">"Delete "<bdi>{entry.name.clone()}</bdi>"?"</h2>
         <p class="break">{if folder { "The folder " } else { "" }}<bdi class="mono">{shown(&entry.path)}</bdi>{if folder { " and everything in it.".to_owned() } else { format!(", {}.", words::bytes(entry.size)) }}</p>
-        <p class="break muted"><bdi>{part(move || inside.get())}</bdi></p>
+        {part(move || inside.get().map(|text| view! { <p class="break muted"><bdi>{text}</bdi></p> }))}
         <p class="small muted">"There is no way back."</p>
         <p class="figures" role="status">{part(move || progress.get().map(|done| format!("Deleting… {} gone so far", words::count(done, "entry", "entries"))))}</p>
         <p class="problem" role="alert">{part(move || problem.get())}</p>

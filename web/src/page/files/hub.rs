@@ -4,15 +4,18 @@ use gloo_timers::future::TimeoutFuture;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
-use glassbox_shared::files::FileEntry;
+use glassbox_shared::files::{FileEntry, WatchAnswer};
 use glassbox_shared::id::SessionId;
 use glassbox_shared::session::{Profile, SessionState};
 
 use super::calls::{self, Question};
 use crate::page::api::Failure;
-use crate::page::route::{Go, use_route};
+use crate::page::app::use_account;
+use crate::page::clock::{Clock, use_clock};
+use crate::page::route::{Go, Route, use_route};
 use crate::page::store::{Store, use_store};
-use crate::state::files::{PAGE, RELOADED, Tree, is_folder};
+use crate::state::files::{Fate, PAGE, RELOADED, Tree, is_folder, parent};
+use crate::state::session::{Doing, Session};
 
 /// Seconds that the server may hold the question for changes of the folder at the top. One question a tab at a time:
 /// a browser has six connections for a server, and other tabs want some of them.
@@ -37,6 +40,8 @@ pub enum Dialog {
 #[derive(Debug, Clone, Copy)]
 pub struct Files {
     store: Store,
+    clock: Clock,
+    route: Route,
     session: StoredValue<SessionId>,
     home: StoredValue<String>,
     /// The tree; `None` until its session is known.
@@ -47,8 +52,12 @@ pub struct Files {
     pub file: Memo<Option<String>>,
     /// The open file as it was loaded, for the watch: path and version.
     pub loaded: RwSignal<Option<(String, String)>>,
-    /// The version that the open file has now, when it is another one.
-    pub changed: RwSignal<Option<String>>,
+    /// What became of it since.
+    pub fate: RwSignal<Option<Fate>>,
+    /// May the person at this page change files here, and if not, why? `None`: that is not known yet.
+    pub may: Memo<Option<Result<(), String>>>,
+    /// Is it being edited?
+    pub editing: RwSignal<bool>,
     /// The open dialog.
     pub dialog: RwSignal<Option<Dialog>>,
     /// Is the browser on the screen?
@@ -62,15 +71,22 @@ impl Files {
     pub fn new(session: SessionId) -> Self {
         let route = use_route();
         let file = Memo::new(move |_| route.query("file").filter(|path| !path.is_empty()));
+        let (store, account, id) = (use_store(), use_account(), session.clone());
+        let may =
+            Memo::new(move |_| store.with_session(&id, |session| account.may_do(Doing::Write, session)).flatten());
         Self {
-            store: use_store(),
+            store,
+            clock: use_clock(),
+            route,
             session: StoredValue::new(session),
             home: StoredValue::new(String::new()),
             tree: RwSignal::new(Tree::default()),
             chosen: RwSignal::new(0),
             file,
             loaded: RwSignal::new(None),
-            changed: RwSignal::new(None),
+            fate: RwSignal::new(None),
+            may,
+            editing: RwSignal::new(false),
             dialog: RwSignal::new(None),
             visible: RwSignal::new(false),
             range: StoredValue::new((0, 60)),
@@ -81,6 +97,11 @@ impl Files {
     /// The session's id.
     pub fn session(self) -> SessionId {
         self.session.get_value()
+    }
+
+    /// May the person at this page change files here?
+    pub fn may_write(self) -> bool {
+        self.may.with(|may| matches!(may, Some(Ok(()))))
     }
 
     /// The folder to begin with.
@@ -150,13 +171,40 @@ impl Files {
         }
     }
 
-    /// After an act of ours: its folder is loaded again at once.
-    pub fn acted(self, folder: &str) {
-        spawn_local(self.reload(folder.to_owned()));
+    /// Runs an act of the person at this page, which makes or changes what is at `path`: no change of somebody else's.
+    pub async fn act(
+        self,
+        path: &str,
+        act: impl Future<Output = Result<FileEntry, Failure>>,
+    ) -> Result<FileEntry, Failure> {
+        self.tree.try_update_untracked(|tree| tree.acts(path));
+        let answer = act.await;
+        let version = answer.as_ref().ok().map(|entry| entry.version.clone());
+        self.tree.try_update(|tree| tree.acted(path, version));
+        if let (Ok(_), Some(folder)) = (&answer, parent(path)) {
+            spawn_local(self.reload(folder.to_owned()));
+        }
+        answer
     }
 
+    /// The open file was read, or saved: this is the version that the page knows.
+    pub fn knows(self, path: String, version: String) {
+        self.fate.try_set(None);
+        self.loaded.try_set(Some((path, version)));
+    }
+
+    /// Is this file open, with its content?
+    fn is_open(self, path: &str) -> bool {
+        self.loaded.try_with_untracked(|file| file.as_ref().is_some_and(|(file, _)| file == path)) == Some(true)
+    }
+
+    /// What is asked after: the folders while they are on the screen, and the open file.
     fn watched(self) -> Option<Vec<(String, String)>> {
+        let visible = self.visible.try_get_untracked()?;
         let mut all: Vec<(String, String)> = self.tree.try_with_untracked(|tree| {
+            if !visible {
+                return Vec::new();
+            }
             let root = tree.root().to_owned();
             let (top, others): (Vec<_>, Vec<_>) = tree.open_folders().into_iter().partition(|path| *path == root);
             let known = top
@@ -165,12 +213,13 @@ impl Files {
                 .filter_map(|path| tree.folder(&path).map(|f| (path.clone(), f.version.clone())));
             known.filter(|(_, version)| !version.is_empty()).collect()
         })?;
-        if let Some(file) = self.loaded.try_get_untracked()? {
-            let version = self.changed.try_get_untracked()?;
-            // One that is gone is not asked for again.
-            if version.as_deref() != Some("") {
-                all.push((file.0, version.unwrap_or(file.1)));
-            }
+        if let Some((path, loaded)) = self.loaded.try_get_untracked()? {
+            let version = match self.fate.try_get_untracked()? {
+                Some(Fate::Changed { version }) => version,
+                // Also of one that is gone: some programs save by making a file anew.
+                _ => loaded,
+            };
+            all.push((path, version));
         }
         Some(all)
     }
@@ -179,9 +228,9 @@ impl Files {
     async fn follow(self) {
         loop {
             TimeoutFuture::new(ROUND_MS).await;
-            let (Some(watched), Some(visible)) = (self.watched(), self.visible.try_get_untracked()) else { return };
+            let Some(watched) = self.watched() else { return };
             let Some(state) = self.state().filter(|state| !matches!(state, SessionState::Ended { .. })) else { return };
-            if document().hidden() || !visible || watched.is_empty() || state != SessionState::Ready {
+            if document().hidden() || watched.is_empty() || state != SessionState::Ready {
                 TimeoutFuture::new(REST_MS).await;
                 continue;
             }
@@ -189,10 +238,11 @@ impl Files {
                 let Some(session) = self.session.try_get_value() else { return };
                 let wait = if at == 0 { WATCH_SECONDS } else { 0 };
                 match calls::watch(&session, &path, &version, wait).await {
-                    Ok(answer) if answer.changed => self.heard(path, answer.version).await,
-                    Ok(_) => {}
+                    Ok(answer) => self.heard(path, answer).await,
                     Err(failure) => {
-                        self.lost(&path, &failure);
+                        if failure.status == 404 {
+                            self.gone(&path);
+                        }
                         TimeoutFuture::new(REST_MS).await;
                     }
                 }
@@ -206,21 +256,37 @@ impl Files {
         self.store.peek(|world| world.session(&id).map(|session| session.view.state))
     }
 
-    async fn heard(self, path: String, version: String) {
+    async fn heard(self, path: String, answer: WatchAnswer) {
         let Some(file) = self.loaded.try_get_untracked() else { return };
-        if file.is_some_and(|(file, _)| file == path) {
-            self.changed.set(Some(version));
-        } else if self.tree.try_with_untracked(|tree| tree.folder(&path).is_some()) == Some(true) {
+        if let Some((_, loaded)) = file.filter(|(file, _)| *file == path) {
+            let acting = self.tree.try_with_untracked(|tree| tree.is_acting(&path)) == Some(true);
+            let was_gone = self.fate.try_with_untracked(is_gone) == Some(true);
+            if (answer.changed || was_gone) && !acting {
+                // What was asked before a save of ours may be answered after it.
+                let other = answer.version != loaded;
+                self.fate.try_set(other.then_some(Fate::Changed { version: answer.version }));
+            }
+        } else if answer.changed && self.tree.try_with_untracked(|tree| tree.folder(&path).is_some()) == Some(true) {
             // Not for a file that was closed while it was asked after.
             self.reload(path).await;
         }
     }
 
-    fn lost(self, path: &str, failure: &Failure) {
-        let gone = self.loaded.try_get_untracked().flatten().is_some_and(|(file, _)| file == path);
-        if gone && failure.status == 404 {
-            self.changed.try_set(Some(String::new()));
+    /// Nothing is at this path any more.
+    pub fn gone(self, path: &str) {
+        if self.is_open(path) && self.fate.try_with_untracked(is_gone) == Some(false) {
+            self.fate.set(Some(Fate::Gone { at: self.clock.exact() }));
         }
+    }
+
+    /// Is the open file gone, or the session and all its files?
+    pub fn is_gone(self) -> bool {
+        self.fate.with(is_gone) || self.session_ended()
+    }
+
+    /// Is the session over?
+    pub fn session_ended(self) -> bool {
+        self.store.with_session(&self.session(), Session::ended) == Some(true)
     }
 
     /// The address that shows a file.
@@ -229,9 +295,15 @@ impl Files {
         format!("/sessions/{}?file={}", self.session(), path.replace('%', "%25"))
     }
 
+    /// The person at this page gave something another name: if it is open and not being edited, it stays open by that name.
+    pub fn renamed(self, from: &str, to: &str) {
+        if self.is_open(from) && self.editing.try_get_untracked() == Some(false) {
+            self.route.go(&self.address(to), Go::Instead);
+        }
+    }
+
     /// What opening an entry does.
     pub fn opener(self) -> impl Fn(&FileEntry) + Clone + 'static {
-        let route = use_route();
         move |entry: &FileEntry| {
             let path = entry.path.clone();
             if is_folder(entry) {
@@ -243,9 +315,13 @@ impl Files {
                 return;
             }
             self.tree.update(|tree| tree.looked_at(&path));
-            route.go(&self.address(&path), Go::There);
+            self.route.go(&self.address(&path), Go::There);
         }
     }
+}
+
+fn is_gone(fate: &Option<Fate>) -> bool {
+    matches!(fate, Some(Fate::Gone { .. }))
 }
 
 fn question(tree: &Tree, path: String, cursor: Option<String>, limit: usize) -> Question {

@@ -21,12 +21,10 @@ use leptos::prelude::*;
 
 use glassbox_shared::files::FileEntry;
 
-use super::app::use_account;
 use super::parts::icons::{Icon, Name};
 use crate::state::files::{crumbs, is_folder, shown};
-use crate::state::session::may_act;
 use crate::state::words;
-use dialogs::Dialogs;
+pub use dialogs::Dialogs as FileDialogs;
 use hub::Dialog;
 pub use hub::{Files, use_files};
 use table::Table;
@@ -40,9 +38,9 @@ const TOP: &str = "/";
 #[component]
 pub fn FilePanel() -> impl IntoView {
     let files = use_files();
-    let account = use_account();
     let uploads = Uploads::new(files);
-    let may = Memo::new(move |_| account.me().is_some_and(|me| may_act(me.role)));
+    let may = Memo::new(move |_| files.may_write());
+    let why_not = move || files.may.get().and_then(Result::err);
     let over = RwSignal::new(false);
     let root = Memo::new(move |_| files.tree.with(|tree| tree.root().to_owned()));
     let node = NodeRef::<Div>::new();
@@ -131,8 +129,8 @@ pub fn FilePanel() -> impl IntoView {
                     </div>
                 }
             }))}
+            {part(move || why_not().map(|why| view! { <p class="files-note small muted" data-testid="files-note">{why}</p> }))}
             <p class="drop-here" aria-hidden="true">"Drop to upload here"</p>
-            <Dialogs />
         </div>
     }
 }

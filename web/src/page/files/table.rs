@@ -8,12 +8,10 @@ use leptos::prelude::*;
 use glassbox_shared::files::{FileEntry, FileType, SortBy, SortOrder};
 
 use super::hub::{Dialog, use_files};
-use crate::page::app::use_account;
 use crate::page::clock::use_clock;
 use crate::page::interop::browser;
 use crate::page::parts::icons::{Icon, Name};
 use crate::state::files::{Row, is_folder, parent};
-use crate::state::session::may_act;
 use crate::state::words;
 
 /// Height of a row, for a mouse and for a finger; the style sheet has the same.
@@ -53,8 +51,6 @@ fn facts(entry: &FileEntry) -> String {
 #[component]
 pub fn Table() -> impl IntoView {
     let files = use_files();
-    let account = use_account();
-    let may = move || account.me().is_some_and(|me| may_act(me.role));
     let height = ROW_PIXELS[usize::from(browser::matches("(pointer: coarse)"))];
     let node = NodeRef::<Div>::new();
     let top = RwSignal::new((0.0f64, 600.0f64));
@@ -128,8 +124,8 @@ pub fn Table() -> impl IntoView {
                     choose(0);
                 }
             }
-            ("F2", Some(entry)) if may() => files.dialog.set(Some(Dialog::Rename(entry))),
-            ("Delete", Some(entry)) if may() => files.dialog.set(Some(Dialog::Delete(entry))),
+            ("F2", Some(entry)) if untrack(|| files.may_write()) => files.dialog.set(Some(Dialog::Rename(entry))),
+            ("Delete", Some(entry)) if untrack(|| files.may_write()) => files.dialog.set(Some(Dialog::Delete(entry))),
             _ => return,
         }
         event.prevent_default();

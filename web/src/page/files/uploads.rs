@@ -10,6 +10,8 @@ use leptos::task::spawn_local;
 use wasm_bindgen::JsCast;
 use web_sys::{File, FileList};
 
+use glassbox_shared::files::FileEntry;
+
 use super::calls::{self, Only};
 use super::hub::Files;
 use crate::page::api::Failure;
@@ -112,9 +114,6 @@ impl Uploads {
                     Err(failure) if matches!(failure.status, 409 | 412) => How::Exists,
                     Err(failure) => How::Failed(failure.detail),
                 });
-                if upload.how.get_untracked() == How::Done && self.all.try_with_untracked(Vec::len).is_some() {
-                    self.files.acted(&upload.folder);
-                }
                 self.next();
             });
         }
@@ -126,10 +125,18 @@ impl Uploads {
         let size = upload.file.size() as u64;
         if size <= SMALL_BYTES {
             let only = if upload.replace.get() { Only::Anyway } else { Only::New };
-            calls::write(&session, &path, upload.file.clone().into(), only).await?;
-            return Ok(());
+            return self
+                .files
+                .act(&path, calls::write(&session, &path, upload.file.clone().into(), only))
+                .await
+                .map(drop);
         }
-        let begun = calls::start_upload(&session, &path, size, upload.replace.get()).await?;
+        self.files.act(&path, self.send_in_pieces(upload, &path, size)).await.map(drop)
+    }
+
+    async fn send_in_pieces(self, upload: &Upload, path: &str, size: u64) -> Result<FileEntry, Failure> {
+        let session = self.files.session();
+        let begun = calls::start_upload(&session, path, size, upload.replace.get()).await?;
         let mut offset = begun.offset;
         let mut tries = 0;
         loop {
@@ -146,8 +153,8 @@ impl Uploads {
                     tries = 0;
                     offset = progress.offset;
                     upload.sent.set(offset);
-                    if progress.entry.is_some() {
-                        return Ok(());
+                    if let Some(entry) = progress.entry {
+                        return Ok(entry);
                     }
                 }
                 Err(failure)

@@ -10,7 +10,7 @@ use glassbox_shared::files::{FileEntry, FileType};
 
 use super::calls::{self, Only};
 use super::hub::{Files, use_files};
-use crate::page::app::use_account;
+use crate::page::api::Failure;
 use crate::page::interop::browser;
 use crate::page::interop::paint;
 use crate::page::parts::copy::Copy;
@@ -20,8 +20,7 @@ use crate::page::parts::toasts::use_toasts;
 use crate::page::route::{Go, use_route};
 use crate::state::content::{self, HEAD_BYTES, HEX_BYTES, PICTURE_BYTES, TEXT_BYTES};
 use crate::state::diff::{self, Line};
-use crate::state::files::{shown, shown_name};
-use crate::state::session::may_act;
+use crate::state::files::{Fate, shown, shown_name};
 use crate::state::words;
 
 /// What a file turned out to be.
@@ -37,8 +36,8 @@ enum Content {
     Hex {
         text: String,
     },
-    /// Not a file; the words say what.
-    Other(String),
+    /// Nothing that can be shown; the words say why.
+    Other(&'static str),
 }
 
 /// A file as it was read.
@@ -48,42 +47,50 @@ struct Opened {
     content: Content,
 }
 
-async fn read(files: Files, path: &str) -> Result<Opened, String> {
+async fn read(files: Files, path: &str) -> Result<Opened, Failure> {
     let session = files.session();
-    let say = |failure: crate::page::api::Failure| failure.detail;
-    let entry = calls::stat(&session, path).await.map_err(say)?;
+    let entry = calls::stat(&session, path).await?;
     if entry.kind != FileType::File {
         let what = match entry.kind {
             FileType::Folder => "This is a folder.",
             FileType::Link => "This link leads nowhere, or out of what may be seen.",
             _ => "This is a pipe, a socket or a device: it has no content that can be shown.",
         };
-        return Ok(Opened { entry, content: Content::Other(what.to_owned()) });
+        return Ok(Opened { entry, content: Content::Other(what) });
     }
     if entry.size == 0 {
         return Ok(Opened { entry, content: Content::Text { text: String::new(), whole: true } });
     }
-    let mut bytes = calls::head(&session, path, HEAD_BYTES).await.map_err(say)?;
+    let mut bytes = calls::head(&session, path, HEAD_BYTES).await?;
     let picture = content::picture(&bytes).filter(|_| entry.size <= PICTURE_BYTES);
     let textual = content::text(&bytes, entry.size <= HEAD_BYTES).is_some();
     let whole = entry.size <= TEXT_BYTES || picture.is_some();
     if (picture.is_some() || textual) && whole && entry.size > HEAD_BYTES {
-        bytes = calls::head(&session, path, entry.size).await.map_err(say)?;
+        bytes = calls::head(&session, path, entry.size).await?;
     }
     let content = match (picture, content::text(&bytes, whole)) {
-        (Some(kind), _) => {
-            Content::Picture { address: browser::blob_address(&bytes, kind).ok_or("The browser refused to draw it.")? }
-        }
+        (Some(kind), _) => match browser::blob_address(&bytes, kind) {
+            Some(address) => Content::Picture { address },
+            None => Content::Other("The browser refused to draw it."),
+        },
         (None, Some(text)) => Content::Text { text: text.to_owned(), whole },
         (None, None) => Content::Hex { text: content::hex(&bytes[..bytes.len().min(HEX_BYTES)]) },
     };
     Ok(Opened { entry, content })
 }
 
+/// Nobody looks at it any more: frees a picture's bytes.
+fn let_go(opened: Option<&Result<Opened, String>>) {
+    if let Some(Ok(Opened { content: Content::Picture { address }, .. })) = opened {
+        browser::let_go(address);
+    }
+}
+
 /// The file that the address names, in place of the output.
 #[component]
 pub fn FilePane(path: String) -> impl IntoView {
     let files = use_files();
+    let toasts = use_toasts();
     let opened = RwSignal::new(None::<Result<Opened, String>>);
     let name = shown_name(&path);
     let path = StoredValue::new(path);
@@ -93,24 +100,42 @@ pub fn FilePane(path: String) -> impl IntoView {
         spawn_local(async move {
             let Some(path) = path.try_get_value() else { return };
             let answer = read(files, &path).await;
-            if let Ok(opened) = &answer {
-                files.changed.try_set(None);
-                files.loaded.try_set(Some((path, opened.entry.version.clone())));
-            }
-            // Gone meanwhile: nobody will let go of the picture.
-            if let Some(Some(Ok(Opened { content: Content::Picture { address }, .. }))) = opened.try_set(Some(answer)) {
-                browser::let_go(&address);
+            let seen = opened.try_with_untracked(|opened| matches!(opened, Some(Ok(_))));
+            match answer {
+                // What was seen stays.
+                Err(failure) if seen == Some(true) && failure.status == 404 => files.gone(&path),
+                Err(failure) if seen == Some(true) => toasts.say(format!("Not loaded: {}", failure.detail)),
+                answer => {
+                    let version = answer.as_ref().ok().map(|opened| opened.entry.version.clone());
+                    opened.try_with_untracked(|before| let_go(before.as_ref()));
+                    if let Some(unseen) = opened.try_set(Some(answer.map_err(|failure| failure.detail))) {
+                        // The file was closed meanwhile.
+                        let_go(unseen.as_ref());
+                    } else if let Some(version) = version {
+                        files.editing.try_set(false);
+                        files.knows(path, version);
+                    }
+                }
             }
         });
     };
     load();
     on_cleanup(move || {
-        if let Some(Some(Ok(Opened { content: Content::Picture { address }, .. }))) = opened.try_get_untracked() {
-            browser::let_go(&address);
-        }
+        opened.try_with_untracked(|opened| let_go(opened.as_ref()));
         files.loaded.try_set(None);
-        files.changed.try_set(None);
+        files.fate.try_set(None);
+        files.editing.try_set(false);
     });
+    // There to be downloaded, changed, linked to; as long as nothing else is known.
+    let there = Memo::new(move |_| {
+        let is_file = opened.with(|opened| match opened {
+            None => true,
+            Some(Ok(opened)) => opened.entry.kind == FileType::File,
+            Some(Err(_)) => false,
+        });
+        is_file && !files.is_gone()
+    });
+    let seen = move || opened.with(|opened| matches!(opened, Some(Ok(_))));
     let again = move |_| {
         before.set(text_of(opened.get_untracked().as_ref()));
         load();
@@ -137,25 +162,43 @@ pub fn FilePane(path: String) -> impl IntoView {
                     <p class="facts small muted" data-testid="file-facts">{part(facts)}</p>
                 </div>
                 <div class="how">
-                    <Copy text=link what="a link to this file" />
-                    <a class="button quiet icon-only" href=href download="" title="Download" aria-label="Download this file" data-testid="view-download"><Icon name=Name::Download /></a>
+                    <Show when=move || there.get()>
+                        <Copy text=link.clone() what="a link to this file" />
+                        <a class="button quiet icon-only" href=href.clone() download="" title="Download" aria-label="Download this file" data-testid="view-download"><Icon name=Name::Download /></a>
+                    </Show>
                     <button type="button" class="quiet icon-only" title="Back to the output" aria-label="Close the file" on:click=close data-testid="view-close"><Icon name=Name::Close /></button>
                 </div>
             </header>
             <div class="notes">
-                {part(move || files.changed.get().map(|version| view! {
-                    <p class="note" role="status" data-testid="file-changed">
-                        <span>{if version.is_empty() { "This file is gone; this is how it was." } else { "This file has changed since it was opened." }}</span>
-                        {(!version.is_empty()).then(|| view! { <button type="button" class="link" on:click=again data-testid="file-reload">"Load it and show what changed"</button> })}
-                    </p>
-                }))}
+                {part(move || match files.fate.get() {
+                    _ if !seen() => None,
+                    _ if files.session_ended() => Some(view! {
+                        <p class="note" role="status" data-testid="file-gone">"The session has ended, and its files are gone. This is how the file was."</p>
+                    }.into_any()),
+                    Some(Fate::Gone { at }) => Some(view! {
+                        <p class="note" role="status" data-testid="file-gone">
+                            <span>"Deleted, or given another name (noticed "<Ago at />"). This is how it was."</span>
+                        </p>
+                    }.into_any()),
+                    Some(Fate::Changed { .. }) => Some(view! {
+                        <p class="note" role="status" data-testid="file-changed">
+                            <span>"This file has changed since it was opened."</span>
+                            {part(move || if files.editing.get() {
+                                view! { <span>"Saving will show what is different."</span> }.into_any()
+                            } else {
+                                view! { <button type="button" class="link" on:click=again data-testid="file-reload">"Load it and show what changed"</button> }.into_any()
+                            })}
+                        </p>
+                    }.into_any()),
+                    None => None,
+                })}
                 {part(changes)}
             </div>
             {part(move || match opened.get() {
                 None => view! { <div class="skeleton" aria-busy="true" aria-label="Opening the file"><i></i><i></i><i></i><i></i></div> }.into_any(),
                 Some(Err(why)) => view! { <div class="none"><p role="alert">{why}</p></div> }.into_any(),
                 Some(Ok(opened_file)) => match opened_file.content {
-                    Content::Text { text, whole } => view! { <Text path entry=opened_file.entry text whole reload=StoredValue::new_local(Box::new(load)) before /> }.into_any(),
+                    Content::Text { text, whole } => view! { <Text path there entry=opened_file.entry text whole reload=StoredValue::new_local(Box::new(load)) before /> }.into_any(),
                     Content::Picture { address } => view! { <div class="picture"><img src=address alt=name.clone() data-testid="file-picture" /></div> }.into_any(),
                     Content::Hex { text } => view! {
                         <p class="note" data-testid="hex-note">{format!("{}, not a text. Its first bytes:", words::bytes(opened_file.entry.size))}</p>
@@ -205,6 +248,7 @@ type Act = StoredValue<Box<dyn Fn()>, LocalStorage>;
 #[component]
 fn Text(
     path: StoredValue<String>,
+    there: Memo<bool>,
     entry: FileEntry,
     text: String,
     whole: bool,
@@ -212,15 +256,13 @@ fn Text(
     before: RwSignal<Option<String>>,
 ) -> impl IntoView {
     let files = use_files();
-    let (account, toasts) = (use_account(), use_toasts());
-    let may = move || whole && account.me().is_some_and(|me| may_act(me.role));
-    let editing = RwSignal::new(false);
+    let toasts = use_toasts();
+    let editing = files.editing;
     let busy = RwSignal::new(false);
     let problem = RwSignal::new(None::<String>);
     // What is there instead of what was edited.
     let conflict = RwSignal::new(None::<String>);
     let shown_text = StoredValue::new(text);
-    let version = StoredValue::new(entry.version.clone());
     let name = StoredValue::new(entry.name.clone());
     let field = NodeRef::<Textarea>::new();
     let node = NodeRef::<Pre>::new();
@@ -239,16 +281,30 @@ fn Text(
         problem.set(None);
         spawn_local(async move {
             let (session, path) = (files.session(), path.get_value());
-            match calls::write(&session, &path, text.into(), only).await {
+            match files.act(&path, calls::write(&session, &path, text.as_str().into(), only)).await {
                 Ok(entry) => {
                     toasts.say(format!("{} saved.", entry.name));
-                    before.try_set(None);
-                    reload.try_with_value(|reload| reload());
+                    // Else it was closed meanwhile.
+                    if shown_text.try_set_value(text).is_none() {
+                        files.knows(path, entry.version);
+                        before.set(None);
+                        editing.set(false);
+                        reload.with_value(|reload| reload());
+                    }
                 }
-                Err(failure) if failure.status == 412 => {
-                    let now = read(files, &path).await.ok().and_then(|opened| text_of(Some(&Ok(opened))));
-                    conflict.try_set(Some(now.unwrap_or_default()));
-                }
+                Err(failure) if matches!(failure.status, 409 | 412) => match read(files, &path).await {
+                    Ok(opened) => {
+                        let now = text_of(Some(&Ok(opened)));
+                        conflict.try_set(Some(now.unwrap_or_default()));
+                    }
+                    Err(failure) if failure.status == 404 => {
+                        files.gone(&path);
+                        problem.try_set(Some("Not saved: nothing of this name is there any more.".to_owned()));
+                    }
+                    Err(failure) => {
+                        problem.try_set(Some(format!("Not saved: {}", failure.detail)));
+                    }
+                },
                 Err(failure) => {
                     problem.try_set(Some(failure.detail));
                 }
@@ -256,11 +312,18 @@ fn Text(
             busy.try_set(false);
         });
     };
-    let save_this = move || save(Only::Version(version.get_value()));
+    let gone = move || files.fate.with(|fate| matches!(fate, Some(Fate::Gone { .. })));
+    let may_save = move || !busy.get() && files.may_write();
+    let save_this = StoredValue::new_local(move || {
+        if untrack(may_save) {
+            let known = files.loaded.get_untracked().filter(|_| !untrack(gone));
+            save(known.map_or(Only::New, |(_, version)| Only::Version(version)));
+        }
+    });
     let key = move |event: ev::KeyboardEvent| {
         if (event.ctrl_key() || event.meta_key()) && event.key() == "s" {
             event.prevent_default();
-            save_this();
+            save_this.with_value(|save| save());
         }
     };
     let stop = move |_| {
@@ -292,20 +355,28 @@ fn Text(
             </div>
         }))}
         {part(move || if editing.get() {
-            view! { <textarea class="content" node_ref=field aria-label="Content of the file" spellcheck="false" autocapitalize="off" autocomplete="off" data-testid="file-editor" prop:value=shown_text.get_value() on:keydown=key></textarea> }.into_any()
+            view! { <textarea class="content" node_ref=field aria-label="Content of the file" spellcheck="false" autocapitalize="off" autocomplete="off" data-testid="file-editor"
+                prop:value=shown_text.get_value() prop:readOnly=attr(move || busy.get()) on:keydown=key></textarea> }.into_any()
         } else if shown_text.with_value(String::is_empty) {
             view! { <div class="none"><p class="muted">"This file is empty."</p></div> }.into_any()
         } else {
             view! { <pre class="content" tabindex="0" node_ref=node data-testid="file-text"></pre> }.into_any()
         })}
         <footer class="status">
-            <p class="words">{part(move || if editing.get() { "editing · Ctrl S saves" } else { "read-only view" })}</p>
+            <p class="words" data-testid="file-words">{part(move || match files.may.get() {
+                Some(Err(why)) => why,
+                _ if editing.get() && browser::matches("(pointer: coarse)") => "editing".to_owned(),
+                _ if editing.get() => "editing · Ctrl S saves".to_owned(),
+                _ => "read-only view".to_owned(),
+            })}</p>
             <p class="problem small" role="alert">{part(move || problem.get())}</p>
             <div class="acts">
-                {part(move || (may() && !editing.get()).then(|| view! { <button type="button" on:click=move |_| editing.set(true) data-testid="file-edit"><Icon name=Name::Pencil />"Edit"</button> }))}
+                {part(move || (whole && there.get() && files.may_write() && !editing.get()).then(|| view! { <button type="button" on:click=move |_| editing.set(true) data-testid="file-edit"><Icon name=Name::Pencil />"Edit"</button> }))}
                 {part(move || editing.get().then(|| view! {
                     <button type="button" on:click=stop>"Cancel"</button>
-                    <button type="button" class="primary" disabled=attr(move || busy.get()) on:click=move |_| save_this() data-testid="file-save">{part(move || if busy.get() { "Saving…" } else { "Save" })}</button>
+                    <button type="button" class="primary" disabled=attr(move || !may_save()) on:click=move |_| save_this.with_value(|save| save()) data-testid="file-save">
+                        {part(move || if busy.get() { "Saving…" } else if gone() { "Save as a new file" } else { "Save" })}
+                    </button>
                 }))}
             </div>
         </footer>

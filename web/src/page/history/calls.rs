@@ -3,13 +3,14 @@
 use gloo_net::http::Request;
 use serde::Deserialize;
 
-use glassbox_shared::history::{Purged, SearchHit, SearchResult};
+use glassbox_shared::history::{Purged, SearchResult};
 use glassbox_shared::id::SessionId;
 
 use super::Asked;
 use crate::page::api::{Failure, get, read};
 use crate::page::parts::paged::Page;
 use crate::state::past::{Moment, Past};
+use crate::state::search::SearchPage;
 
 /// Searches may answer with nothing and a place to go on; as many in a row are made without being asked (about two seconds each).
 const MOST_EMPTY: usize = 5;
@@ -75,24 +76,17 @@ pub async fn timeline(id: &SessionId, after: Option<String>) -> Page<Moment> {
     Ok((timeline.entries, timeline.next))
 }
 
-/// Words in commands and output, in all sessions. `partly` hears of commands of which not everything was searched.
-pub async fn search(words: &str, before: Option<String>, partly: impl Fn(u64)) -> Page<SearchHit> {
-    let mut before = before;
-    for _ in 1..MOST_EMPTY {
-        let (hits, next) = look(words, before.as_deref(), &partly).await?;
-        if !hits.is_empty() || next.is_none() {
-            return Ok((hits, next));
+/// Words in commands and output, in all sessions.
+pub async fn search(words: &str, before: Option<String>) -> Result<SearchPage, Failure> {
+    let mut page = SearchPage::from(before);
+    for _ in 0..MOST_EMPTY {
+        let before = parameter("before", page.next.as_deref());
+        let look: SearchResult = get(&format!("/v1/search?limit=20{}{before}", parameter("q", Some(words)))).await?;
+        if page.take(look) {
+            break;
         }
-        before = next;
     }
-    look(words, before.as_deref(), &partly).await
-}
-
-async fn look(words: &str, before: Option<&str>, partly: &impl Fn(u64)) -> Page<SearchHit> {
-    let address = format!("/v1/search?limit=20{}{}", parameter("q", Some(words)), parameter("before", before));
-    let result: SearchResult = get(&address).await?;
-    partly(result.partly_indexed);
-    Ok((result.hits, result.next))
+    Ok(page)
 }
 
 /// Removes the record of an ended session for good.

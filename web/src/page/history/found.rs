@@ -53,10 +53,9 @@ pub fn Found(words: String) -> impl IntoView {
     let hits = Paged::new(move |before| {
         let words = words.clone();
         async move {
-            calls::search(&words, before, |commands| {
-                partly.try_update(|all| *all += commands);
-            })
-            .await
+            let page = calls::search(&words, before).await?;
+            partly.try_update(|all| *all += page.partly);
+            Ok((page.hits, page.next))
         }
     });
     let said = move || match (hits.stage.get(), hits.items.with(Vec::len) as u64) {

@@ -15,7 +15,7 @@ use crate::page::clock::use_clock;
 use crate::page::interop::browser;
 use crate::page::parts::icons::{Icon, Name};
 use crate::page::parts::state::State;
-use crate::state::session::{Session, may_act, may_purge};
+use crate::state::session::{Session, may_delete, may_purge};
 
 fn control(session: &Session) -> String {
     match &session.view.control.holder {
@@ -43,7 +43,13 @@ pub fn Header() -> impl IntoView {
         move || session.with(|session| session.as_ref().is_some_and(|session| session.view.control.holder.is_human()));
     let deleting = RwSignal::new(false);
     let ended = Memo::new(move |_| session.with(|session| session.as_ref().is_some_and(Session::ended)));
-    let may_delete = Memo::new(move |_| !ended.get() && account.me().is_some_and(|me| may_act(me.role)));
+    let may_delete = Memo::new(move |_| {
+        let me = account.me();
+        session.with(|session| {
+            me.zip(session.as_ref())
+                .is_some_and(|(me, session)| !session.ended() && may_delete(me.role, &me.actor, &session.view))
+        })
+    });
     let purging = RwSignal::new(false);
     let may_purge = Memo::new(move |_| ended.get() && account.me().is_some_and(|me| may_purge(me.role)));
     let side = move |pane: Pane, icon: Name, text: &'static str, title: &'static str| {
@@ -62,7 +68,7 @@ pub fn Header() -> impl IntoView {
                 <span title="Made by">{read(|session| plain(session.view.created_by.name()))}</span>
                 <span title="Profile">{part(read(|session| session.view.profile.as_str().to_owned()))}</span>
             </p>
-            <span class="badge" class:human=human title=since data-testid="control">{part(read(control))}</span>
+            {part(move || (!ended.get()).then(|| view! { <span class="badge" class:human=human title=since data-testid="control">{part(read(control))}</span> }))}
             <div class="acts">
                 {part(move || (!ended.get()).then(|| side(Pane::Files, Name::Folder, "Files", "The files of the sandbox (f)")))}
                 {side(Pane::Info, Name::Info, "Info", "Facts about the session (i)")}

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 
 use leptos::prelude::*;
+use leptos::task::spawn_local;
 
 use glassbox_shared::id::{CommandId, SessionId};
 
+use crate::page::history::calls;
 use crate::page::interop::browser;
 use crate::page::route::{Go, use_route};
 use crate::page::shortcuts::use_wishes;
@@ -61,8 +63,8 @@ pub struct Here {
     pub side: RwSignal<Pane>,
     /// Among the facts: the time line?
     pub time_line: RwSignal<bool>,
-    /// Of a session that is over, what the history says of it.
-    pub record: RwSignal<Option<Record>>,
+    /// Of a session that is over, what the history says of it, or why it does not.
+    pub record: RwSignal<Option<Result<Record, String>>>,
     kills: StoredValue<HashMap<CommandId, ArcRwSignal<KillStep>>>,
 }
 
@@ -148,6 +150,16 @@ impl Here {
         self.pane.update(|shown| *shown = if *shown == pane { Pane::Output } else { pane });
         browser::remember("side", pane.word());
         browser::remember("facts", if same { "hidden" } else { "shown" });
+    }
+
+    /// Asks the history what it has of the session.
+    pub fn ask_for_record(self) {
+        self.record.set(None);
+        let id = self.id();
+        spawn_local(async move {
+            let answer = calls::session(&id).await;
+            self.record.try_set(Some(answer.map(|past| past.record).map_err(|failure| failure.detail)));
+        });
     }
 
     /// Where the kill of a command is; kept while the page is open, whichever command is shown.

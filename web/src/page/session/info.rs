@@ -40,17 +40,22 @@ pub fn Info() -> impl IntoView {
         session.with(|session| session.as_ref().and_then(|session| session.view.expires_at).map(browser::exact_time))
     };
     let past = move || {
-        let record = here.record.get()?;
         let ended_at = session.with(|session| session.as_ref().and_then(|session| session.view.ended_at))?;
-        let by = record.ended_by.map(|by| format!(", by {}", plain(by.name())));
-        let kept = record.kept_until.map(|until| {
+        let record = here.record.get();
+        let (bytes, record) = match record {
+            Some(Ok(record)) => (words::bytes(record.output_bytes), Some(record)),
+            Some(Err(why)) => (format!("how much could not be read: {why}"), None),
+            None => ("…".to_owned(), None),
+        };
+        let by = record.as_ref().and_then(|record| Some(format!(", by {}", plain(record.ended_by.as_ref()?.name()))));
+        let kept = record.and_then(|record| record.kept_until).map(|until| {
             let left = move || format!("in the history for {}", words::duration(until - clock.now()));
             view! { <div><dt>"Kept"</dt><dd class="figures" title=browser::exact_time(until)>{part(left)}</dd></div> }
         });
         Some(view! {
             <div><dt>"Ended"</dt><dd><Ago at=ended_at />{by}</dd></div>
             {kept}
-            <div><dt>"Output"</dt><dd class="figures">{words::bytes(record.output_bytes)}</dd></div>
+            <div><dt>"Output"</dt><dd class="figures">{bytes}</dd></div>
         })
     };
     let tab = move |time_line: bool, name: &'static str| {

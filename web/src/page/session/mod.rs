@@ -17,7 +17,6 @@ mod timeline;
 
 use crate::page::parts::part::{attr, effect, part};
 use leptos::prelude::*;
-use leptos::task::spawn_local;
 
 use glassbox_shared::id::SessionId;
 use glassbox_shared::session::SessionState;
@@ -25,8 +24,7 @@ use glassbox_shared::text::plain;
 
 use super::api;
 use super::app::NotFound;
-use super::files::{FilePane, FilePanel, Files, use_files};
-use super::history;
+use super::files::{FileDialogs, FilePane, FilePanel, Files, use_files};
 use super::live::use_live;
 use super::parts::icons::{Icon, Name};
 use super::route::use_route;
@@ -112,12 +110,7 @@ fn Open(id: SessionId) -> impl IntoView {
     let ended = Memo::new(move |_| session.with(|session| session.as_ref().is_some_and(Session::ended)));
     effect(move || {
         if ended.get() {
-            let id = here.id();
-            spawn_local(async move {
-                if let Ok(past) = history::calls::session(&id).await {
-                    here.record.try_set(Some(past.record));
-                }
-            });
+            here.ask_for_record();
         }
     });
     use_title(move || {
@@ -209,6 +202,7 @@ fn Desk() -> impl IntoView {
                 <Handle variable="--facts" label="Width of files and facts" grows=-1 first=336 least=240 most=720 />
                 <Side />
             </div>
+            <FileDialogs />
             <nav class="bottom-bar" aria-label="Parts of the session">
                 {tab(Pane::Commands, Name::List, "Commands")}
                 {tab(Pane::Output, Name::Terminal, "Output")}

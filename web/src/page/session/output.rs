@@ -241,15 +241,7 @@ fn Head(command: Memo<Option<CommandView>>) -> impl IntoView {
     let look =
         Memo::new(move |_| command.with(|command| command.as_ref().map(|command| look::command(command, clock.now()))));
     let ran = Memo::new(move |_| {
-        command.with(|command| {
-            let command = command.as_ref()?;
-            let ran = look::ran_for(command, clock.now());
-            Some(if command.state.is_final() {
-                words::short_duration_ms((ran * 1000.0) as u64)
-            } else {
-                words::duration(ran)
-            })
-        })
+        command.with(|command| command.as_ref().and_then(|command| look::ran(command, clock.now())))
     });
     let facts = move || {
         command.with(|command| {

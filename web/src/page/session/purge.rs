@@ -12,6 +12,7 @@ use crate::page::parts::modal::Modal;
 use crate::page::parts::toasts::use_toasts;
 use crate::page::route::{Go, use_route};
 use crate::page::store::use_store;
+use crate::state::removal::doomed;
 use crate::state::words;
 
 /// The dialog.
@@ -29,13 +30,13 @@ fn Question(open: RwSignal<bool>) -> impl IntoView {
     let (name, total) = here.session().with_untracked(|session| {
         session.as_ref().map(|session| (shown_name(session), session.view.commands_total)).unwrap_or_default()
     });
-    let commands = words::count(total, "command", "commands");
-    let output = move || {
-        let bytes = here.record.get().map(|record| words::bytes(record.output_bytes));
-        format!("{commands}, and all that they wrote{}", bytes.map(|bytes| format!(": {bytes}")).unwrap_or_default())
-    };
+    let unread = move || here.record.with(|record| matches!(record, Some(Err(_))));
+    if untrack(unread) {
+        here.ask_for_record();
+    }
+    let output = move || here.record.with(|record| doomed(total, record.as_ref()));
     let otherwise = move || {
-        let until = here.record.get()?.kept_until? - clock.exact();
+        let until = here.record.get()?.ok()?.kept_until? - clock.exact();
         Some(format!("Left alone, it goes by itself in {}.", words::duration(until)))
     };
     let said = name.clone();
@@ -65,7 +66,10 @@ fn Question(open: RwSignal<bool>) -> impl IntoView {
         <dl class="consequences">
             <div>
                 <dt>"Gone for ever"</dt>
-                <dd>{part(output)}</dd>
+                <dd role="status">
+                    {part(output)}" "
+                    {part(move || unread().then(|| view! { <button type="button" class="link" on:click=move |_| here.ask_for_record()>"Read it again"</button> }))}
+                </dd>
                 <dd>"the time line, and everything that a search finds of it"</dd>
                 <dd>"every link to it, for everybody: it will lead nowhere"</dd>
             </div>

@@ -15,7 +15,7 @@ use crate::page::parts::state::State;
 use crate::page::parts::time::Ago;
 use crate::page::store::use_store;
 use crate::state::look::{self, Glyph};
-use crate::state::{visible, words};
+use crate::state::visible;
 
 /// A command: its text in two lines, its state, its time.
 #[component]
@@ -32,12 +32,8 @@ pub fn CommandRow(id: CommandId) -> impl IntoView {
     let time = Memo::new(move |_| {
         command.with(|command| {
             let command = command.as_ref()?;
-            let ran = look::ran_for(command, now(command));
-            Some(if command.state.is_final() {
-                format!("in {}", words::short_duration_ms((ran * 1000.0) as u64))
-            } else {
-                words::duration(ran)
-            })
+            let ran = look::ran(command, now(command))?;
+            Some(if command.state.is_final() { format!("in {ran}") } else { ran })
         })
     });
     let text = move || {

@@ -6,30 +6,19 @@ use leptos::prelude::*;
 use leptos::task::spawn_local;
 
 use glassbox_shared::command::RunCommand;
-use glassbox_shared::session::SessionState;
 
 use super::here::use_here;
 use crate::page::api;
 use crate::page::app::use_account;
 use crate::page::store::use_store;
-use crate::state::session::may_run;
+use crate::state::session::Doing;
 
 /// Under the commands.
 #[component]
 pub fn RunBox() -> impl IntoView {
     let here = use_here();
     let (account, session) = (use_account(), here.session());
-    let allowed = Memo::new(move |_| {
-        let role = account.me()?.role;
-        session.with(|session| {
-            let view = &session.as_ref()?.view;
-            match view.state {
-                SessionState::Ended { .. } => Some(Err("The session has ended.".to_owned())),
-                SessionState::Starting => Some(Err("The sandbox is being made.".to_owned())),
-                _ => Some(may_run(role, view)),
-            }
-        })
-    });
+    let allowed = Memo::new(move |_| session.with(|session| account.may_do(Doing::Run, session.as_ref()?)));
     move || match allowed.get() {
         Some(Ok(())) => view! { <Field /> }.into_any(),
         Some(Err(why)) => view! { <p class="run-note small muted" data-testid="run-note">{why}</p> }.into_any(),

@@ -11,6 +11,7 @@ use crate::page::interop::browser;
 use crate::page::parts::paged::Paged;
 use crate::page::parts::state::State;
 use crate::page::store::use_store;
+use crate::page::tab::use_hidden;
 use crate::state::past::{self, Moment};
 use crate::state::words;
 
@@ -51,24 +52,25 @@ pub fn Timeline() -> impl IntoView {
             })
         })
     });
-    let mut seen = changes.get_untracked();
+    let hidden = use_hidden();
+    let asked = StoredValue::new(changes.get_untracked());
     let waits = StoredValue::new(false);
     effect(move || {
         let now = changes.get();
-        if now == seen {
+        // Hidden, it asks for nothing; shown again, it asks once for all that it missed.
+        if hidden.get() || waits.get_value() || asked.with_value(|asked| *asked == now) {
             return;
         }
-        seen = now;
-        if !waits.get_value() {
-            waits.set_value(true);
-            spawn_local(async move {
-                TimeoutFuture::new(PAUSE_MS).await;
-                // What changed meanwhile is asked for along with it; whoever showed the list may be gone.
-                if waits.try_set_value(false).is_none() {
-                    list.again();
-                }
-            });
-        }
+        waits.set_value(true);
+        spawn_local(async move {
+            TimeoutFuture::new(PAUSE_MS).await;
+            // Whoever showed the list may be gone.
+            if waits.try_set_value(false).is_none() && !untrack(|| hidden.get()) {
+                // What changed meanwhile is asked for along with it.
+                asked.set_value(changes.get_untracked());
+                list.again();
+            }
+        });
     });
     let row = move |start: f64, entry: Moment| {
         let look = view! { <State look=Signal::stored(past::happening(&entry.what)) /> };

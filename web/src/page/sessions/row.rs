@@ -31,7 +31,7 @@ fn time(session: &Session, now: f64) -> (String, f64) {
             (format!("no output for {}", words::duration(look::silence(command, now))), command.created_at)
         }
         (Group::Running, Some(command)) if command.state == CommandState::Running => {
-            (words::duration(look::ran_for(command, now)), command.created_at)
+            (look::ran(command, now).unwrap_or_default(), command.created_at)
         }
         _ => (words::ago(now - session.changed_at()), session.changed_at()),
     }
