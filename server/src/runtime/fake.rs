@@ -1,52 +1,29 @@
-//! An engine in memory, for tests of the domain and for `glassbox idle`: no container, no process, no clock but tokio's.
+//! An engine in memory, for tests of the domain and for the benchmark: no container, no process, no clock but tokio's.
 //!
-//! It answers `[HELPER_PATH, "run", COMMAND_ID]` with a helper of its own, which speaks the real frames and "runs" the
-//! last argument of the command as a small script. Statements are separated by `;` or a line's end:
-//!
-//! | statement | does |
-//! | --- | --- |
-//! | `print TEXT`, `echo TEXT` | writes the text and a line end |
-//! | `error TEXT` | the same to stderr, when the command is split |
-//! | `flood BYTES` | writes so many bytes, in pieces, as fast as they are taken |
-//! | `env NAME`, `cwd` | writes what the command was given |
-//! | `sleep MILLISECONDS` | waits |
-//! | `hang` | waits until it is ended |
-//! | `stubborn` | as `hang`, ends only by KILL after the grace |
-//! | `immortal` | as `hang`, survives even KILL, and is named as a survivor |
-//! | `deaf` | as `hang`, with a helper that ignores orders: only a sweep ends it |
-//! | `exit CODE` | ends with the code; without it a script ends with 0 |
-//! | `signal NUMBER` | ends as by somebody's signal |
-//! | `leave MILLISECONDS TEXT` | at the end, a child goes on to hold the output open, writes the text and ends |
-//! | `claim MILLISECONDS` | at the end, the helper says that it ran so long |
-//! | `fail TEXT` | cannot be started, as the first statement |
-//! | `vanish` | the helper is gone without a word |
-//! | `nonsense` | the helper says something that is no frame |
-//! | `die`, `die oom` | the whole sandbox dies |
-//!
-//! `[HELPER_PATH, "files"]` is answered by a file service ([`files`]).
-//!
-//! Anything else is an unknown command, as bash has it: exit code 127. What the engine does is set by [`Switches`] and
-//! by [`FakeRuntime::kill_container`] and its neighbours.
+//! It answers `[HELPER_PATH, "run", COMMAND_ID]` and `[HELPER_PATH, "sweep", COMMAND_ID]` with a [`helper`] of its own, which
+//! speaks the real frames and "runs" the last argument of the command as a small [`script`], and `[HELPER_PATH, "files"]`
+//! with a file service ([`files`]). What the engine does is set by [`Switches`] and by [`FakeRuntime::kill_container`] and
+//! its neighbours.
 
 mod files;
+mod helper;
+mod script;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::stream::unfold;
-use glassbox_shared::command::Survivor;
-use glassbox_shared::helper::{
-    Channel, EndCause, Ended, ExitStatus, FrameBuffer, FromHelper, HELPER_PATH, MAX_OUTPUT, Start, ToHelper,
-};
+use glassbox_shared::helper::HELPER_PATH;
 use glassbox_shared::live::EngineTrouble;
 use glassbox_shared::session::DeathCause;
-use tokio::io::{AsyncReadExt as _, DuplexStream};
 use tokio::sync::{broadcast, mpsc, watch};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use self::helper::Helper;
 use super::spec::RUNTIME;
 use super::{
     ContainerRuntime, ContainerStatus, EVENT_QUEUE, EngineInfo, ExecSpec, ExecStream, Inventory, Owned, RuntimeError,
@@ -59,11 +36,6 @@ const OUTPUT_QUEUE: usize = 8;
 const INPUT_BUFFER: usize = 64 * 1024;
 /// How long tests' stand-in for a hung engine lets a caller wait: beyond every deadline of the domain.
 const FOREVER: Duration = Duration::from_hours(365 * 24);
-/// SIGTERM and SIGKILL.
-const TERM: i32 = 15;
-const KILL: i32 = 9;
-/// The PID of every command.
-const PID: i32 = 42;
 
 /// What goes wrong. All off at first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -347,13 +319,7 @@ impl ContainerRuntime for FakeRuntime {
             [HELPER_PATH, "run", command] => {
                 let swept = CancellationToken::new();
                 found.commands.insert((*command).to_owned(), swept.clone());
-                let helper = Helper {
-                    engine: self.clone(),
-                    container: container.to_owned(),
-                    inbox: Inbox { input: helpers_input, frames: FrameBuffer::default() },
-                    output: sender,
-                    tag: 0,
-                };
+                let helper = Helper::new(self, container, helpers_input, sender);
                 let (engine, container, command) = (self.clone(), container.to_owned(), (*command).to_owned());
                 tokio::spawn(async move {
                     tokio::select! {
@@ -370,7 +336,7 @@ impl ContainerRuntime for FakeRuntime {
                 tokio::spawn(async move {
                     tokio::select! {
                         () = life.cancelled() => {}
-                        () = sweep(helpers_input, &sender, swept, &switches) => {}
+                        () = helper::sweep(helpers_input, &sender, swept, &switches) => {}
                     }
                 });
             }
@@ -414,413 +380,4 @@ fn owned_labels(kind: &str, tenant: &str, session: &str) -> BTreeMap<String, Str
     let pairs =
         [(labels::INSTANCE, "fake"), (labels::KIND, kind), (labels::TENANT, tenant), (labels::SESSION, session)];
     pairs.into_iter().map(|(label, value)| (label.to_owned(), value.to_owned())).collect()
-}
-
-/// What the server tells a helper.
-struct Inbox {
-    input: DuplexStream,
-    frames: FrameBuffer,
-}
-
-impl Inbox {
-    /// The next order; `None`: stdin is at its end, or is nonsense. May be dropped while waiting.
-    async fn next(&mut self) -> Option<ToHelper> {
-        loop {
-            if let Some((kind, body)) = self.frames.next_frame().ok()? {
-                return ToHelper::decode(kind, body).ok();
-            }
-            let mut bytes = [0; 4096];
-            match self.input.read(&mut bytes).await {
-                Ok(count @ 1..) => self.frames.push(&bytes[..count]),
-                Ok(0) | Err(_) => return None,
-            }
-        }
-    }
-}
-
-async fn sweep(
-    mut input: DuplexStream,
-    output: &mpsc::Sender<Bytes>,
-    swept: Option<CancellationToken>,
-    switches: &Switches,
-) {
-    let mut tag = [0; 8];
-    if input.read_exact(&mut tag).await.is_err() || switches.sweeps_fail {
-        return;
-    }
-    if let Some(swept) = swept {
-        swept.cancel();
-    }
-    let ended =
-        Ended { status: ExitStatus::Unknown, cause: EndCause::Kill, signal: KILL, took_ms: 1, ran_ms: None, survivors: Vec::new() };
-    // A server that does not listen any more is no failure.
-    let _ = output.send(Bytes::from(FromHelper::Ended(ended).encode(u64::from_le_bytes(tag)))).await;
-}
-
-/// How much a command resists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Resistance {
-    None,
-    Stubborn,
-    Immortal,
-    Deaf,
-}
-
-/// The helper of one command. Its methods answer `None` when it is over without a word.
-struct Helper {
-    engine: FakeRuntime,
-    container: String,
-    inbox: Inbox,
-    output: mpsc::Sender<Bytes>,
-    tag: u64,
-}
-
-impl Helper {
-    async fn run(mut self, switches: &Switches) -> Option<()> {
-        let Some(ToHelper::Start(start)) = self.inbox.next().await else { return None };
-        self.tag = start.tag;
-        if switches.silent {
-            sleep(FOREVER).await;
-        }
-        if switches.nonsense {
-            return self.raw(b"this is no frame".as_slice()).await;
-        }
-        let script = start.argv.last().cloned().unwrap_or_default();
-        let limit = Instant::now() + Duration::from_millis(start.limit_ms);
-        if let Some(message) = script.trim().strip_prefix("fail ") {
-            return self.say(&FromHelper::FailedToStart { message: message.to_owned() }).await;
-        }
-        self.say(&FromHelper::Started { pid: PID }).await?;
-        let began = Instant::now();
-        let mut claimed = None;
-        let mut left = None;
-        let mut ended = None;
-        for statement in script.split([';', '\n']).map(str::trim).filter(|statement| !statement.is_empty()) {
-            let (word, rest) = statement.split_once(' ').unwrap_or((statement, ""));
-            let number = rest.parse::<u64>().unwrap_or_default();
-            ended = match word {
-                "print" | "echo" => self.line(&start, Channel::Stdout, rest).await?,
-                "error" => self.line(&start, Channel::Stderr, rest).await?,
-                "env" => self.line(&start, Channel::Stdout, start.env.get(rest).map_or("", String::as_str)).await?,
-                "cwd" => self.line(&start, Channel::Stdout, start.cwd.as_deref().unwrap_or("")).await?,
-                "flood" => self.flood(&start, number, limit).await?,
-                "sleep" => {
-                    self.wait(&start, Instant::now() + Duration::from_millis(number), limit, Resistance::None).await?
-                }
-                "hang" => self.wait(&start, Instant::now() + FOREVER, limit, Resistance::None).await?,
-                "stubborn" => self.wait(&start, Instant::now() + FOREVER, limit, Resistance::Stubborn).await?,
-                "immortal" => self.wait(&start, Instant::now() + FOREVER, limit, Resistance::Immortal).await?,
-                "deaf" => self.wait(&start, Instant::now() + FOREVER, limit, Resistance::Deaf).await?,
-                "exit" => Some(own_end(ExitStatus::Code(number as i32))),
-                "signal" => Some(own_end(ExitStatus::Signal(number as i32))),
-                "leave" => {
-                    let (pause, text) = rest.split_once(' ').unwrap_or((rest, ""));
-                    left = Some((Duration::from_millis(pause.parse().unwrap_or_default()), text.to_owned()));
-                    None
-                }
-                "claim" => {
-                    claimed = Some(number);
-                    None
-                }
-                "vanish" => return None,
-                "nonsense" => return self.raw(b"this is no frame".as_slice()).await,
-                "die" => {
-                    let cause = if rest == "oom" { DeathCause::Oom } else { DeathCause::Exit };
-                    self.engine.kill_container(&self.container, cause);
-                    return None;
-                }
-                unknown => {
-                    self.line(&start, Channel::Stderr, &format!("bash: {unknown}: command not found")).await?;
-                    Some(own_end(ExitStatus::Code(127)))
-                }
-            };
-            if ended.is_some() {
-                break;
-            }
-        }
-        let mut ended = ended.unwrap_or_else(|| own_end(ExitStatus::Code(0)));
-        if ended.status != ExitStatus::Unknown {
-            ended.ran_ms = claimed.or(Some(began.elapsed().as_millis() as u64));
-        }
-        let was_killed = ended.cause != EndCause::Own;
-        self.say(&FromHelper::Ended(ended)).await?;
-        if let Some((pause, text)) = left.filter(|_| !was_killed)
-            && self.wait(&start, Instant::now() + pause, Instant::now() + FOREVER, Resistance::None).await?.is_none()
-        {
-            let _ = self.line(&start, Channel::Stdout, &text).await?;
-        }
-        self.say(&FromHelper::OutputClosed).await
-    }
-
-    async fn raw(&self, bytes: impl Into<Vec<u8>>) -> Option<()> {
-        self.output.send(Bytes::from(bytes.into())).await.ok()
-    }
-
-    async fn say(&self, frame: &FromHelper) -> Option<()> {
-        self.raw(frame.encode(self.tag)).await
-    }
-
-    async fn line(&self, start: &Start, channel: Channel, text: &str) -> Option<Option<Ended>> {
-        let channel = if start.split { channel } else { Channel::Merged };
-        self.say(&FromHelper::Output { channel, bytes: format!("{text}\n").into_bytes() }).await.map(|()| None)
-    }
-
-    /// Writes until the end, or until told to stop.
-    async fn flood(&mut self, start: &Start, bytes: u64, limit: Instant) -> Option<Option<Ended>> {
-        let channel = if start.split { Channel::Stdout } else { Channel::Merged };
-        let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
-        while left > 0 {
-            let piece = left.min(MAX_OUTPUT);
-            let frame = FromHelper::Output { channel, bytes: vec![b'x'; piece] }.encode(self.tag);
-            // Telling comes before writing: a kill must not wait behind output.
-            let place = self.output.clone();
-            tokio::select! {
-                biased;
-                told = self.told(start, limit, Resistance::None) => {
-                    return Some(Some(told?.obey(Resistance::None).await));
-                }
-                sent = place.send(Bytes::from(frame)) => sent.ok()?,
-            }
-            left -= piece;
-        }
-        Some(None)
-    }
-
-    /// Waits until `until`; how the command ended, if it was told to meanwhile.
-    async fn wait(
-        &mut self,
-        start: &Start,
-        until: Instant,
-        limit: Instant,
-        resistance: Resistance,
-    ) -> Option<Option<Ended>> {
-        tokio::select! {
-            biased;
-            told = self.told(start, limit, resistance) => Some(Some(told?.obey(resistance).await)),
-            () = sleep_until(until) => Some(None),
-        }
-    }
-
-    /// Waits until the command is told to end, or its limit is reached. May be dropped while waiting.
-    async fn told(&mut self, start: &Start, limit: Instant, resistance: Resistance) -> Option<Told> {
-        let ignores_signals = resistance != Resistance::None;
-        loop {
-            tokio::select! {
-                biased;
-                order = self.inbox.next() => match order? {
-                    _ if resistance == Resistance::Deaf => {}
-                    ToHelper::Kill { grace_ms } => return Some(Told::End(EndCause::Kill, grace_ms)),
-                    ToHelper::Signal(number) if number == KILL || !ignores_signals => return Some(Told::Signal(number)),
-                    _ => {}
-                },
-                () = sleep_until(limit), if resistance != Resistance::Deaf => {
-                    return Some(Told::End(EndCause::Limit, start.grace_ms));
-                }
-            }
-        }
-    }
-}
-
-/// Why a command ends before its script does.
-enum Told {
-    Signal(i32),
-    /// A kill or the limit, with the milliseconds of its grace.
-    End(EndCause, u64),
-}
-
-impl Told {
-    /// How the command ends, after the grace that it uses up when it resists.
-    async fn obey(self, resistance: Resistance) -> Ended {
-        let (cause, grace_ms) = match self {
-            Told::Signal(number) => return own_end(ExitStatus::Signal(number)),
-            Told::End(cause, grace_ms) => (cause, grace_ms),
-        };
-        let (status, signal, survivors) = match resistance {
-            Resistance::None | Resistance::Deaf => (ExitStatus::Signal(TERM), TERM, Vec::new()),
-            Resistance::Stubborn => (ExitStatus::Signal(KILL), KILL, Vec::new()),
-            Resistance::Immortal => {
-                (ExitStatus::Unknown, KILL, vec![Survivor { pid: PID, name: "immortal".to_owned() }])
-            }
-        };
-        let took_ms = if signal == KILL { grace_ms } else { 0 };
-        sleep(Duration::from_millis(took_ms)).await;
-        Ended { status, cause, signal, took_ms, ran_ms: None, survivors }
-    }
-}
-
-fn own_end(status: ExitStatus) -> Ended {
-    Ended { status, cause: EndCause::Own, signal: 0, took_ms: 0, ran_ms: None, survivors: Vec::new() }
-}
-
-#[cfg(test)]
-mod tests {
-    use futures_util::StreamExt as _;
-    use glassbox_shared::session::Profile;
-    use tokio::io::AsyncWriteExt as _;
-
-    use super::super::spec::tests::example;
-    use super::*;
-
-    const TAG: u64 = 7;
-
-    async fn sandbox() -> FakeRuntime {
-        let engine = FakeRuntime::new();
-        let spec = example(Profile::Open);
-        engine.create_workspace(&spec.workspace, "t", "s").await.expect("made");
-        engine.start(&spec).await.expect("started");
-        engine
-    }
-
-    fn container() -> String {
-        example(Profile::Open).container
-    }
-
-    async fn exec(engine: &FakeRuntime, argv: &[&str]) -> ExecStream {
-        let argv = argv.iter().map(|word| (*word).to_owned()).collect();
-        engine.exec(&container(), &ExecSpec { argv }).await.expect("an exec")
-    }
-
-    async fn send(stream: &mut ExecStream, order: ToHelper) {
-        stream.input.write_all(&order.encode()).await.expect("written");
-    }
-
-    async fn run(engine: &FakeRuntime, script: &str) -> ExecStream {
-        let mut stream = exec(engine, &[HELPER_PATH, "run", "cmd_a"]).await;
-        let start = Start {
-            tag: TAG,
-            argv: vec!["bash".to_owned(), "-c".to_owned(), script.to_owned()],
-            cwd: None,
-            env: BTreeMap::new(),
-            split: true,
-            limit_ms: 60_000,
-            grace_ms: 10,
-            stdin: false,
-            terminal: None,
-        };
-        send(&mut stream, ToHelper::Start(Box::new(start))).await;
-        stream
-    }
-
-    async fn rest(stream: &mut ExecStream) -> Vec<FromHelper> {
-        let mut buffer = FrameBuffer::default();
-        let mut frames = Vec::new();
-        while let Some(bytes) = stream.output.next().await {
-            buffer.push(&bytes.expect("no error"));
-            while let Some((kind, body)) = buffer.next_frame().expect("frames") {
-                frames.push(FromHelper::decode(TAG, kind, body).expect("frames"));
-            }
-        }
-        frames
-    }
-
-    fn out(channel: Channel, text: &str) -> FromHelper {
-        FromHelper::Output { channel, bytes: text.as_bytes().to_vec() }
-    }
-
-    fn ended(code: i32, ran_ms: u64) -> FromHelper {
-        FromHelper::Ended(Ended { ran_ms: Some(ran_ms), ..own_end(ExitStatus::Code(code)) })
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_script_prints_and_exits() {
-        let engine = sandbox().await;
-        let mut stream = run(&engine, "print one; error two\nsleep 300; exit 3; print never").await;
-        let expected = [
-            FromHelper::Started { pid: PID },
-            out(Channel::Stdout, "one\n"),
-            out(Channel::Stderr, "two\n"),
-            ended(3, 300),
-            FromHelper::OutputClosed,
-        ];
-        assert_eq!(rest(&mut stream).await, expected);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_child_that_was_left_writes_after_the_end() {
-        let engine = sandbox().await;
-        let mut stream = run(&engine, "leave 500 late").await;
-        let expected = [
-            FromHelper::Started { pid: PID },
-            ended(0, 0),
-            out(Channel::Stdout, "late\n"),
-            FromHelper::OutputClosed,
-        ];
-        assert_eq!(rest(&mut stream).await, expected);
-    }
-
-    #[tokio::test]
-    async fn a_kill_ends_a_hanging_command_and_a_flooding_one() {
-        for script in ["hang", "flood 100000000000"] {
-            let engine = sandbox().await;
-            let mut stream = run(&engine, script).await;
-            send(&mut stream, ToHelper::Kill { grace_ms: 1 }).await;
-            let frames = rest(&mut stream).await;
-            assert!(
-                frames.iter().any(|frame| matches!(frame, FromHelper::Ended(Ended { cause: EndCause::Kill, .. }))),
-                "{script}"
-            );
-            while !engine.running().is_empty() {
-                tokio::task::yield_now().await;
-            }
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_limit_ends_a_stubborn_command_by_force_and_names_who_survives() {
-        let engine = sandbox().await;
-        let mut stream = run(&engine, "immortal").await;
-        let frames = rest(&mut stream).await;
-        let FromHelper::Ended(ended) = &frames[1] else { panic!("no end: {frames:?}") };
-        assert_eq!((ended.cause, ended.signal, ended.survivors.len()), (EndCause::Limit, KILL, 1));
-    }
-
-    #[tokio::test]
-    async fn a_deaf_helper_is_ended_by_a_sweep() {
-        let engine = sandbox().await;
-        let mut stream = run(&engine, "deaf").await;
-        send(&mut stream, ToHelper::Kill { grace_ms: 0 }).await;
-        let mut sweep = exec(&engine, &[HELPER_PATH, "sweep", "cmd_a"]).await;
-        sweep.input.write_all(&TAG.to_le_bytes()).await.expect("written");
-        assert!(matches!(
-            rest(&mut sweep).await.as_slice(),
-            [FromHelper::Ended(Ended { status: ExitStatus::Unknown, .. })]
-        ));
-        assert_eq!(rest(&mut stream).await, [FromHelper::Started { pid: PID }]);
-        assert_eq!(engine.sweeps(), 1);
-    }
-
-    #[tokio::test]
-    async fn a_death_ends_the_streams_and_is_reported() {
-        let engine = sandbox().await;
-        let mut events = engine.events();
-        let mut stream = run(&engine, "die oom").await;
-        assert_eq!(rest(&mut stream).await, [FromHelper::Started { pid: PID }]);
-        assert!(matches!(events.recv().await, Ok(RuntimeEvent::OutOfMemory { .. })));
-        assert!(matches!(events.recv().await, Ok(RuntimeEvent::Died { .. })));
-        assert_eq!(engine.status(&container()).await.expect("up"), ContainerStatus::Dead(DeathCause::Oom));
-        let exec = engine
-            .exec(&container(), &ExecSpec { argv: vec![HELPER_PATH.to_owned(), "run".to_owned(), "x".to_owned()] })
-            .await;
-        assert!(matches!(exec, Err(RuntimeError::Gone(_))));
-    }
-
-    #[tokio::test]
-    async fn the_end_of_stdin_ends_the_command() {
-        let engine = sandbox().await;
-        let stream = run(&engine, "hang").await;
-        assert_eq!(engine.running(), ["cmd_a"]);
-        drop(stream);
-        while !engine.running().is_empty() {
-            tokio::task::yield_now().await;
-        }
-    }
-
-    #[tokio::test]
-    async fn an_engine_that_is_down_answers_nothing() {
-        let engine = sandbox().await;
-        engine.switch(|switches| switches.engine_down = true);
-        assert!(matches!(engine.status(&container()).await, Err(RuntimeError::Unreachable(_))));
-        engine.switch(|switches| switches.engine_down = false);
-        assert_eq!(engine.status(&container()).await.expect("up"), ContainerStatus::Running);
-    }
 }
