@@ -49,6 +49,7 @@ pub(super) async fn run(
 
 /// Which part of the list.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
     /// `next` of the page before.
@@ -75,6 +76,7 @@ pub(super) async fn list(
 
 /// How long to wait.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wait {
     /// Seconds, 0 to 60: answers when the command has ended, or after this time with its state then.

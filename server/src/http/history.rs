@@ -15,7 +15,7 @@ use utoipa::IntoParams;
 use super::App;
 use super::error::ApiError;
 use super::extract::{InCommand, InSession, Parameters};
-use super::output;
+use super::output::{self, Range};
 use super::principal::{self, Allowed};
 use crate::error::DomainError;
 use crate::history::{MAX_HITS, MAX_PAGE, MAX_QUERY};
@@ -36,6 +36,7 @@ fn page_size(asked: Option<usize>, usual: usize, most: usize) -> Result<usize, A
 
 /// Which ended sessions.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Ended {
     /// `next` of the page before.
@@ -91,6 +92,7 @@ pub(super) async fn purge(
 
 /// Which part of the commands.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Numbers {
     /// `next` of the page before.
@@ -124,20 +126,9 @@ pub(super) async fn command(
     Ok(Json(app.state.history.command(allowed.tenant(), &session, &command).await?.view()))
 }
 
-/// Which bytes.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Part {
-    /// Offset of the first byte; 0 unless given.
-    #[serde(default)]
-    from: u64,
-    /// Most bytes, 1 to 1048576; as many unless given.
-    limit: Option<usize>,
-}
-
-/// A command's output from an offset on, with the headers of the live route.
+/// A command's output from an offset on, as the live route has it.
 #[utoipa::path(get, path = "/v1/history/{session_id}/commands/{command_id}/output", tag = "history",
-    params(("session_id" = String, Path), ("command_id" = String, Path), Part), responses(
+    params(("session_id" = String, Path), ("command_id" = String, Path), Range), responses(
     (status = 200, description = "Bytes as the command wrote them", body = Vec<u8>, content_type = "application/octet-stream", headers(
         ("glassbox-offset" = u64, description = "Offset of the first byte of the body"),
         ("glassbox-next-offset" = u64, description = "Ask with this next"),
@@ -152,11 +143,10 @@ pub(super) async fn read(
     allowed: Allowed<principal::Watch>,
     State(app): State<Arc<App>>,
     InCommand(session, command): InCommand,
-    Parameters(asked): Parameters<Part>,
+    Parameters(range): Parameters<Range>,
 ) -> Result<Response, ApiError> {
-    let max = output::most("limit", asked.limit)?;
-    let command = app.state.history.command(allowed.tenant(), &session, &command).await?;
-    output::part(&command, &command.log().await?, asked.from, max).await
+    output::part(&app, range, async { Ok(app.state.history.command(allowed.tenant(), &session, &command).await?) })
+        .await
 }
 
 /// All output that is held, as a file.
@@ -176,6 +166,7 @@ pub(super) async fn download(
 
 /// Which part of the time line.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Times {
     /// `next` of the page before.
@@ -199,6 +190,7 @@ pub(super) async fn timeline(
 
 /// What to search for.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Search {
     /// Words, and "quoted words" in their order; all must occur near each other. The last four words with at least three

@@ -31,6 +31,7 @@ const DOWNLOAD_CHUNK: usize = 64 * 1024;
 
 /// Which bytes, and how long to wait for them.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Range {
     /// Offset of the first byte; 0 unless given.
@@ -39,7 +40,7 @@ pub(super) struct Range {
     /// Seconds, 0 to 60, to wait when there is nothing yet.
     wait: Option<f64>,
     /// Most bytes, 1 to 1048576; as many unless given.
-    max: Option<usize>,
+    limit: Option<usize>,
 }
 
 /// Output from an offset on. `glassbox-next-offset` is where to go on, `glassbox-end: true` says that nothing comes after
@@ -62,31 +63,29 @@ pub(super) async fn read(
     InCommand(session, command): InCommand,
     Parameters(range): Parameters<Range>,
 ) -> Result<Response, ApiError> {
-    let wait = wait_time(range.wait)?;
-    let max = most("max", range.max)?;
-    let command = find(&app, &allowed, &session)?.command(&command).await?;
+    part(&app, range, async { Ok(find(&app, &allowed, &session)?.command(&command).await?) }).await
+}
+
+/// Bytes of a command that is looked for once it is known that the question makes sense.
+pub(super) async fn part(
+    app: &App,
+    Range { from, wait, limit }: Range,
+    found: impl Future<Output = Result<Command, ApiError>>,
+) -> Result<Response, ApiError> {
+    let wait = wait_time(wait)?;
+    let limit = limit.unwrap_or(MAX_BYTES);
+    if !(1..=MAX_BYTES).contains(&limit) {
+        return Err(DomainError::invalid(format!("limit is from 1 to {MAX_BYTES}")).into());
+    }
+    let command = found.await?;
     let log = command.log().await?;
     tokio::select! {
-        () = more_than(&log, range.from, wait) => {}
+        () = more_than(&log, from, wait) => {}
         () = app.state.shutdown.cancelled() => {}
     }
-    part(&command, &log, range.from, max).await
-}
-
-/// How many bytes an answer may have.
-pub(super) fn most(name: &str, asked: Option<usize>) -> Result<usize, ApiError> {
-    let max = asked.unwrap_or(MAX_BYTES);
-    if (1..=MAX_BYTES).contains(&max) {
-        return Ok(max);
-    }
-    Err(DomainError::invalid(format!("{name} is from 1 to {MAX_BYTES}")).into())
-}
-
-/// Bytes from an offset on, with what is known about them.
-pub(super) async fn part(command: &Command, log: &Log, from: u64, max: usize) -> Result<Response, ApiError> {
     // The state is taken before the bytes: a log that grows in between is then not called ended too early.
     let state = log.state();
-    let chunk = read_full(log, from, max).await?;
+    let chunk = read_full(&log, from, limit).await?;
     Ok(answer(chunk, from, state, &command.view().state))
 }
 
@@ -97,15 +96,15 @@ async fn more_than(log: &Log, from: u64, wait: Duration) {
     let _ = tokio::time::timeout(wait, watch.wait_for(|state| state.end != from || state.closed)).await;
 }
 
-/// The log reads in pieces of its own size; an answer joins them up to `max` or to the next gap.
-async fn read_full(log: &Log, from: u64, max: usize) -> Result<Chunk, LogError> {
-    let first = log.read(from, max).await?;
-    if first.bytes.is_empty() || first.bytes.len() >= max {
+/// The log reads in pieces of its own size; an answer joins them up to `limit` or to the next gap.
+async fn read_full(log: &Log, from: u64, limit: usize) -> Result<Chunk, LogError> {
+    let first = log.read(from, limit).await?;
+    if first.bytes.is_empty() || first.bytes.len() >= limit {
         return Ok(first);
     }
     let mut bytes = Vec::from(first.bytes);
-    while bytes.len() < max {
-        let more = log.read(first.offset + bytes.len() as u64, max - bytes.len()).await?;
+    while bytes.len() < limit {
+        let more = log.read(first.offset + bytes.len() as u64, limit - bytes.len()).await?;
         if more.gap.is_some() || more.bytes.is_empty() {
             break;
         }

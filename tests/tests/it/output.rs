@@ -132,7 +132,7 @@ async fn an_offset_beyond_the_end_is_refused_and_one_at_the_end_waits() {
     command.wrote("abc").await;
     let beyond = agent.get(&command.path("/output?from=4")).await.refusal();
     assert_eq!(beyond.code(), ErrorCode::OffsetBeyondEnd);
-    for wrong in ["from=-1", "from=x", "wait=61", "wait=-1", "max=0", "max=1048577", "offset=0"] {
+    for wrong in ["from=-1", "from=x", "wait=61", "wait=-1", "limit=0", "limit=1048577", "offset=0"] {
         let refused = agent.get(&command.path(&format!("/output?{wrong}"))).await.refusal();
         assert_eq!(refused.code(), ErrorCode::Invalid, "{wrong}");
     }

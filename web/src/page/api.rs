@@ -212,7 +212,7 @@ pub async fn kill(session: &SessionId, id: &CommandId, grace_seconds: f64) -> Re
 pub async fn tail(command: &CommandView, bytes: u64) -> Result<Vec<u8>, Failure> {
     let from = command.output_bytes.saturating_sub(bytes);
     let path =
-        format!("/v1/sessions/{}/commands/{}/output?from={from}&max={bytes}", command.session_id, command.command_id);
+        format!("/v1/sessions/{}/commands/{}/output?from={from}&limit={bytes}", command.session_id, command.command_id);
     answer(Request::get(&path).build()).await?.binary().await.map_err(|_| Failure::unreachable())
 }
 

@@ -15,6 +15,11 @@ fn refused(answer: &Answer, code: ErrorCode) {
     assert_eq!(body["request_id"], answer.header("x-request-id"));
 }
 
+/// The same in the history, which answers for live sessions, too.
+fn in_history(path: &str) -> String {
+    path.replacen("/v1/sessions/", "/v1/history/", 1)
+}
+
 #[tokio::test]
 async fn health_needs_no_key_and_everything_else_does() {
     let app = TestApp::start().await;
@@ -89,8 +94,10 @@ async fn parameters_out_of_range_are_invalid() {
     for query in ["?wait=61", "?wait=-1", "?wait=x", "?wiat=1"] {
         refused(&app.get(&format!("{path}{query}")).key(&app.agent).send().await, ErrorCode::Invalid);
     }
-    for query in ["?max=0", "?max=1048577", "?from=-1"] {
-        refused(&app.get(&format!("{path}/output{query}")).key(&app.agent).send().await, ErrorCode::Invalid);
+    for query in ["?limit=0", "?limit=1048577", "?from=-1"] {
+        for path in [path.clone(), in_history(&path)] {
+            refused(&app.get(&format!("{path}/output{query}")).key(&app.agent).send().await, ErrorCode::Invalid);
+        }
     }
     refused(
         &app.request(Method::POST, &format!("{path}/signal"))
@@ -121,7 +128,7 @@ async fn output_is_read_from_an_offset_until_it_ends() {
     let running = app.run("print hello; sleep 700; print world; sleep 700").await;
     app.written(&running, 6).await;
     let output = |query: &str| app.get(&format!("{}/output{query}", running.path())).key(&app.agent).send();
-    let first = output("?max=4").await;
+    let first = output("?limit=4").await;
     assert_eq!(&first.body[..], b"hell");
     assert_eq!((first.header(output_headers::OFFSET), first.header(output_headers::NEXT)), ("0", "4"));
     assert_eq!((first.header(output_headers::END), first.header(output_headers::STATE)), ("false", "running"));
@@ -129,8 +136,11 @@ async fn output_is_read_from_an_offset_until_it_ends() {
     refused(&output("?from=13&wait=30").await, ErrorCode::OffsetBeyondEnd);
     let nothing_yet = output("?from=6").await;
     assert_eq!((nothing_yet.status, nothing_yet.body.len()), (StatusCode::OK, 0));
-    let waited = output("?from=6&wait=30").await;
-    assert_eq!((&waited.body[..], waited.header(output_headers::END)), (&b"world\n"[..], "false"));
+    let record = app.get(&format!("{}/output?from=6&wait=30", in_history(&running.path()))).key(&app.agent).send();
+    let (live, record) = tokio::join!(output("?from=6&wait=30"), record);
+    for waited in [live, record] {
+        assert_eq!((&waited.body[..], waited.header(output_headers::END)), (&b"world\n"[..], "false"));
+    }
     let last = output("?from=12&wait=30").await;
     assert_eq!((last.body.len(), last.header(output_headers::END)), (0, "true"));
 

@@ -104,7 +104,7 @@ impl TestApp {
     /// Waits until the command wrote so many bytes.
     pub(super) async fn written(&self, running: &Running, bytes: u64) {
         // A range that begins one byte before is there when that byte is.
-        let path = format!("{}/output?wait=30&max=1&from={}", running.path(), bytes - 1);
+        let path = format!("{}/output?wait=30&limit=1&from={}", running.path(), bytes - 1);
         loop {
             let answer = self.get(&path).key(&self.agent).send().await;
             if answer.status == StatusCode::OK && !answer.body.is_empty() {
