@@ -34,7 +34,7 @@ pub enum Act {
     DeleteSession,
     /// Run a command.
     Run,
-    /// Kill or signal a command.
+    /// Kill or signal a command, stop a copy or a deletion.
     Kill,
     /// Remove an ended session from the history for good.
     Purge,
@@ -65,7 +65,7 @@ pub fn may(principal: &Principal, act: Act) -> Result<(), DomainError> {
         Act::Watch => "an admin key manages keys and sees no sandboxes; use a key of the tenant",
         Act::ManageKeys => "only operators manage keys; use an operator's key",
         Act::Purge => "only operators remove sessions from the history; use an operator's key",
-        Act::Kill => "viewers cannot kill; use an agent's or operator's key",
+        Act::Kill => "viewers cannot kill or stop anything; use an agent's or operator's key",
         _ => "viewers only watch; use an agent's or operator's key",
     };
     Err(DomainError::new(ErrorCode::Forbidden, detail))
@@ -73,7 +73,7 @@ pub fn may(principal: &Principal, act: Act) -> Result<(), DomainError> {
 
 /// Refuses also what needs control of the session that someone else has.
 ///
-/// Killing, and deleting by an operator, never need control: they are the brakes.
+/// Killing and stopping, and deleting by an operator, never need control: they are the brakes.
 pub fn may_act_in(principal: &Principal, act: Act, control: &ControlView) -> Result<(), DomainError> {
     may(principal, act)?;
     let needs_control = match act {

@@ -39,6 +39,29 @@ pub struct HistoryList {
     pub next: Option<String>,
 }
 
+/// What somebody did to files, through the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum FileAct {
+    /// Wrote a file.
+    Saved,
+    /// Brought the last piece of an upload.
+    Uploaded,
+    /// Made a folder, unless it was there.
+    FolderMade,
+    /// Gave something another path.
+    Renamed,
+    /// Copied.
+    Copied,
+    /// Deleted.
+    Deleted,
+    /// Stopped a copy, which leaves nothing.
+    CopyStopped,
+    /// Stopped a deletion; what it had deleted by then is gone.
+    DeletionStopped,
+}
+
 /// Something that happened in a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -84,6 +107,30 @@ pub enum Happening {
     Control {
         /// Who has it since then.
         holder: Actor,
+    },
+    /// Files were changed through the API, with success. (What commands change is not known.)
+    FileChanged {
+        /// What was done.
+        act: FileAct,
+        /// To which file, folder or link, as everywhere: lossless.
+        path: String,
+        /// The same, for people.
+        name: String,
+        /// Of a rename and a copy, where to.
+        to: Option<String>,
+        /// The same, for people.
+        to_name: Option<String>,
+        /// Bytes that were written or copied, where that is known.
+        bytes: Option<u64>,
+        /// Entries that were copied or deleted, where that is known.
+        entries: Option<u64>,
+        /// By whom.
+        by: Actor,
+    },
+    /// From here on changes of files are only counted: a time line holds at most 10,000 of them.
+    FileChangesLeftOut {
+        /// How many so far.
+        changes: u64,
     },
     /// The session ended.
     Ended {

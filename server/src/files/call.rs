@@ -30,6 +30,7 @@ pub struct Call {
     begins_upload: bool,
     /// A copy or deletion: it tells of its progress, and takes as long as it takes.
     job: bool,
+    takes_content: bool,
     replies: mpsc::Receiver<FromFiles>,
     /// Frames of content that may be sent.
     room: u32,
@@ -66,18 +67,32 @@ impl Call {
         };
         let begins_upload = matches!(operation, Operation::StartUpload { .. });
         let job = matches!(operation, Operation::Copy { .. } | Operation::Delete { .. });
-        let operation = Some(operation);
-        Self { link, number, operation, upload, begins_upload, job, replies, room: WINDOW, over: false, _turn: turn }
+        let takes_content = matches!(operation, Operation::Write { .. } | Operation::Append { .. });
+        Self {
+            link,
+            number,
+            operation: Some(operation),
+            upload,
+            begins_upload,
+            job,
+            takes_content,
+            replies,
+            room: WINDOW,
+            over: false,
+            _turn: turn,
+        }
     }
 
-    async fn told(&mut self) -> Result<(), DomainError> {
+    /// Tells the service what to do, unless it was told. To be waited for to its end.
+    pub async fn told(&mut self) -> Result<(), DomainError> {
         match self.operation.take() {
             Some(operation) => self.link.say(self.number, &ToFiles::Begin(Box::new(operation))).await,
             None => Ok(()),
         }
     }
 
-    /// The next thing that is said. After [`Said::Done`] and after an error nothing comes.
+    /// The next thing that is said. After [`Said::Done`] and after an error nothing comes. May be given up and asked again
+    /// once the service was told.
     pub async fn next(&mut self) -> Result<Said, DomainError> {
         self.told().await?;
         loop {
@@ -144,10 +159,29 @@ impl Call {
         Ok(())
     }
 
-    /// All content was sent.
-    pub async fn end(&mut self) -> Result<(), DomainError> {
+    /// All content was sent, if it takes any: waits for its end.
+    pub async fn finish(&mut self) -> Result<Answer, DomainError> {
         self.told().await?;
-        self.link.say(self.number, &ToFiles::End).await
+        if self.takes_content {
+            self.link.say(self.number, &ToFiles::End).await?;
+        }
+        self.answer().await
+    }
+
+    /// Asks the service to give it up, which then says so, or that it was done already.
+    pub fn cancel(&self) {
+        self.link.cancel(self.number);
+    }
+
+    /// Path, as it was asked for, and size of the upload that it belongs to.
+    pub fn upload(&self) -> Option<(String, u64)> {
+        self.link.upload(self.upload.as_ref()?)
+    }
+
+    /// What was told to end does not: the whole service is ended.
+    pub fn give_up(&self) -> DomainError {
+        self.link.give_up("it did not stop when it was told to");
+        self.link.failure()
     }
 
     /// What may be said while content is sent.

@@ -57,10 +57,19 @@ struct State {
     calls: HashMap<u32, Waiting>,
     /// Operations that nobody waits for any more.
     to_cancel: Vec<u32>,
-    uploads: HashMap<String, Instant>,
+    uploads: HashMap<String, Upload>,
     used: Instant,
     /// Why it takes no more operations.
     ended: Option<String>,
+}
+
+/// An upload in pieces.
+#[derive(Debug)]
+struct Upload {
+    /// As it was asked for.
+    path: String,
+    size: u64,
+    used: Instant,
 }
 
 /// Who waits for an operation.
@@ -151,10 +160,13 @@ impl Link {
         state.used = Instant::now();
         match &operation {
             // Our own ids; those that are refused go again.
-            Operation::StartUpload { id, .. } => drop(state.uploads.insert(id.clone(), Instant::now())),
+            Operation::StartUpload { id, path, size, .. } => {
+                let upload = Upload { path: path.clone(), size: *size, used: Instant::now() };
+                state.uploads.insert(id.clone(), upload);
+            }
             Operation::Upload { id } | Operation::Append { id, .. } => {
-                if let Some(used) = state.uploads.get_mut(id) {
-                    *used = Instant::now();
+                if let Some(upload) = state.uploads.get_mut(id) {
+                    upload.used = Instant::now();
                 }
             }
             Operation::DropUpload { id } => drop(state.uploads.remove(id)),
@@ -183,14 +195,25 @@ impl Link {
 
     /// Content for the upload is on its way.
     pub(super) fn upload_used(&self, id: &str) {
-        if let Some(used) = self.lock().uploads.get_mut(id) {
-            *used = Instant::now();
+        if let Some(upload) = self.lock().uploads.get_mut(id) {
+            upload.used = Instant::now();
         }
+    }
+
+    /// Path and size of an upload that is under way.
+    pub(super) fn upload(&self, id: &str) -> Option<(String, u64)> {
+        self.lock().uploads.get(id).map(|upload| (upload.path.clone(), upload.size))
     }
 
     /// The upload is over, one way or the other.
     pub(super) fn upload_ended(&self, id: &str) {
         self.lock().uploads.remove(id);
+    }
+
+    /// This operation is not wanted any more; its last word is.
+    pub(super) fn cancel(&self, number: u32) {
+        self.lock().to_cancel.push(number);
+        self.shared.cancelled.notify_one();
     }
 
     /// Nobody waits for this operation any more.
@@ -322,7 +345,7 @@ impl Link {
                 let old: Vec<String> = state
                     .uploads
                     .iter()
-                    .filter(|(_, used)| used.elapsed() > UPLOAD_IDLE)
+                    .filter(|(_, upload)| upload.used.elapsed() > UPLOAD_IDLE)
                     .map(|(id, _)| id.clone())
                     .collect();
                 for id in old {

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::files::frames::{Answer, Operation};
+use glassbox_shared::files::path;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -48,6 +49,22 @@ pub struct Place {
     pub workspace: &'static str,
     /// Nothing but the workspace.
     pub confined: bool,
+}
+
+impl Place {
+    /// A path as it was asked for, as all answers tell it: from the workspace where there is nothing else, absolute where
+    /// there is. (`inside/src/files/root.rs` does the same.)
+    pub fn told(&self, asked: &str) -> String {
+        // It was checked before it got here.
+        let parts = path::parts(asked).unwrap_or_default();
+        let workspace = path::parts(self.workspace).unwrap_or_default();
+        let parts = match (self.confined, asked.starts_with('/')) {
+            (true, true) => parts.strip_prefix(workspace.as_slice()).unwrap_or(&parts).to_vec(),
+            (false, false) => [workspace, parts].concat(),
+            _ => parts,
+        };
+        format!("{}{}", if self.confined { "" } else { "/" }, path::encode(&parts.join(&b'/')))
+    }
 }
 
 /// A session's file service, started when it is needed. A clone is the same one.
@@ -119,6 +136,11 @@ impl Files {
     /// Does an operation that has neither content nor progress.
     pub async fn ask(&self, place: &Place, operation: Operation) -> Result<Answer, DomainError> {
         self.begin(place, operation).await?.answer().await
+    }
+
+    /// Work that goes on when whoever asked for it has left.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.inner.tasks.spawn(work);
     }
 
     /// A place among those who wait for changes.

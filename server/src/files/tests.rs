@@ -104,8 +104,7 @@ async fn the_death_of_the_sandbox_fails_what_is_under_way() {
     let mut call = sandbox.files.begin(&sandbox.place, write()).await.expect("begun");
     call.send(Bytes::from_static(b"content")).await.expect("it takes it");
     sandbox.engine.kill_container("box-1", DeathCause::Oom);
-    call.end().await.ok();
-    assert_eq!(call.answer().await.map_err(|error| error.code), Err(ErrorCode::FilesUnavailable));
+    assert_eq!(call.finish().await.map_err(|error| error.code), Err(ErrorCode::FilesUnavailable));
     assert_eq!(sandbox.version("a").await, Err(ErrorCode::FilesUnavailable), "there is no sandbox");
 }
 
@@ -117,8 +116,7 @@ async fn content_goes_only_as_fast_as_it_is_taken() {
     for _ in 0..20 {
         call.send(Bytes::from(vec![b'x'; 1 << 20])).await.expect("it takes it");
     }
-    call.end().await.expect("it takes it");
-    assert!(matches!(call.answer().await, Ok(Answer::Nothing)));
+    assert!(matches!(call.finish().await, Ok(Answer::Entry(_))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,8 +177,7 @@ async fn no_more_is_taken_than_was_sent() {
     let sandbox = Sandbox::new().await;
     let mut call = sandbox.files.begin(&sandbox.place, write_to("generous")).await.expect("begun");
     call.send(Bytes::from_static(b"content")).await.expect("it is sent");
-    call.end().await.expect("it is sent");
-    assert_eq!(call.answer().await.map_err(|error| error.code), Err(ErrorCode::FilesUnavailable));
+    assert_eq!(call.finish().await.map_err(|error| error.code), Err(ErrorCode::FilesUnavailable));
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,9 +185,8 @@ async fn an_answer_that_is_put_off_again_and_again_is_not_waited_for() {
     let sandbox = Sandbox::new().await;
     let mut call = sandbox.files.begin(&sandbox.place, write_to("late")).await.expect("begun");
     call.send(Bytes::from(vec![b'x'; WINDOW as usize * MAX_DATA])).await.expect("it is sent");
-    call.end().await.expect("it is sent");
     let begun = Instant::now();
-    assert_eq!(call.answer().await.map_err(|error| error.code), Err(ErrorCode::FilesUnavailable));
+    assert_eq!(call.finish().await.map_err(|error| error.code), Err(ErrorCode::FilesUnavailable));
     assert!(begun.elapsed() <= Duration::from_secs(121), "{:?}", begun.elapsed());
 }
 
@@ -210,6 +206,37 @@ async fn an_upload_to_which_bytes_are_added_is_kept_and_one_that_rests_is_given_
     drop(call);
     tokio::time::sleep(Duration::from_secs(16 * 60)).await;
     assert_eq!(sandbox.engine.dropped_uploads(), 1);
+}
+
+#[test]
+fn a_path_is_told_as_the_sandbox_tells_it() {
+    let confined = Place { container: String::new(), workspace: "/workspace", confined: true };
+    let open = Place { container: String::new(), workspace: "/root", confined: false };
+    for (place, asked, told) in [
+        (&confined, "src//./a%20b%FF/", "src/a%20b%FF"),
+        (&confined, "/workspace/a+", "a%2B"),
+        (&confined, "", ""),
+        (&open, "a", "/root/a"),
+        (&open, "/etc//passwd", "/etc/passwd"),
+        (&open, "/", "/"),
+    ] {
+        assert_eq!(place.told(asked), told, "{asked}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_is_cancelled_says_so_and_one_that_does_not_ends_with_its_service() {
+    let sandbox = Sandbox::new().await;
+    let mut call = sandbox.files.begin(&sandbox.place, delete("slow")).await.expect("begun");
+    assert!(matches!(call.next().await, Ok(Said::Progress(_))));
+    call.cancel();
+    assert_eq!(call.next().await.map(drop).map_err(|error| error.code), Err(ErrorCode::Conflict));
+    assert_eq!(sandbox.engine.file_services(), 1);
+    let mut call = sandbox.files.begin(&sandbox.place, delete("stubborn")).await.expect("begun");
+    assert!(matches!(call.next().await, Ok(Said::Progress(_))));
+    assert_eq!(call.give_up().code, ErrorCode::FilesUnavailable);
+    assert_eq!(sandbox.version("a").await.as_deref(), Ok("v1"));
+    assert_eq!(sandbox.engine.file_services(), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,7 @@
 //! The history on the engine in memory.
 
+mod files;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

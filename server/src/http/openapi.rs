@@ -53,6 +53,8 @@ use super::{commands, files, health, history, keys, live, output, principal, ses
         files::uploads::give_up,
         files::jobs::copy,
         files::jobs::delete,
+        files::jobs::list,
+        files::jobs::stop,
         keys::list,
         keys::create,
         keys::revoke,

@@ -69,7 +69,7 @@ permissions! {
     DeleteSession = Some(Act::DeleteSession),
     /// Run a command.
     Run = Some(Act::Run),
-    /// Kill or signal a command.
+    /// Kill or signal a command, stop a copy or a deletion.
     Kill = Some(Act::Kill),
     /// Remove an ended session for good.
     Purge = Some(Act::Purge),

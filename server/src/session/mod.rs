@@ -12,6 +12,7 @@
 
 mod engine;
 mod files;
+mod jobs;
 mod live;
 mod owner;
 mod past;
@@ -41,6 +42,8 @@ use crate::error::DomainError;
 use crate::files::Files;
 use crate::store::SessionRecord;
 use engine::EngineWatch;
+pub use files::Change;
+pub use jobs::{Job, JobWord};
 use live::Live;
 use owner::Message;
 pub use registry::Sessions;
@@ -76,6 +79,7 @@ struct Inner {
     settings: Arc<SessionSettings>,
     store: crate::store::Store,
     files: Files,
+    jobs: jobs::Jobs,
     engine: EngineWatch,
 }
 

@@ -383,6 +383,7 @@ impl Prepared {
             settings: shared.settings.clone(),
             store: shared.store.clone(),
             files: files.clone(),
+            jobs: super::jobs::Jobs::default(),
             engine: shared.engine.clone(),
         };
         let (begin, beginning) = oneshot::channel();

@@ -12,12 +12,14 @@ use glassbox_shared::session::{EndReason, RestartView, SessionState};
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
 
 use super::records::SessionRecord;
-use super::{Store, StoreError, commands, from_json, parse, sessions, to_json};
+use super::{Store, StoreError, commands, files, from_json, parse, sessions, to_json};
 
 /// Characters of a command's text in a time line.
 const TIMELINE_TEXT: i64 = 200;
-/// Commands that one transaction of a purge removes: some milliseconds, so that nobody else waits long for the file.
+/// Rows that one transaction of a purge removes: some milliseconds, so that nobody else waits long for the file.
 const PURGED_AT_ONCE: i64 = 200;
+/// Rank of a change of files in a time line, among what happened at the same moment.
+const FILES: i64 = 5;
 /// Attempts to empty the write-ahead log, each waiting as long as for any other lock: others only hold it for moments.
 const CHECKPOINTS: usize = 3;
 
@@ -150,17 +152,20 @@ impl Store {
         self.read(move |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT * FROM (
-                     SELECT created_at AS at, 0 AS rank, 0 AS number, NULL AS id, NULL AS text, created_by AS json, NULL AS more
+                     SELECT created_at AS at, 0 AS rank, 0 AS number, NULL AS id, NULL AS text, created_by AS json, NULL AS more,
+                             NULL AS bytes, NULL AS entries
                          FROM sessions WHERE id = :id
-                     UNION ALL SELECT created_at, 1, number, id, substr(command, 1, :characters), actor, NULL
+                     UNION ALL SELECT created_at, 1, number, id, substr(command, 1, :characters), actor, NULL, NULL, NULL
                          FROM commands WHERE session_id = :id
-                     UNION ALL SELECT ended_at, 2, number, id, NULL, state_json, kill
+                     UNION ALL SELECT ended_at, 2, number, id, NULL, state_json, kill, NULL, NULL
                          FROM commands WHERE session_id = :id AND ended_at IS NOT NULL
-                     UNION ALL SELECT value ->> 'at', 3, key, NULL, NULL, value, NULL
+                     UNION ALL SELECT value ->> 'at', 3, key, NULL, NULL, value, NULL, NULL, NULL
                          FROM sessions, json_each(restarts) WHERE sessions.id = :id
-                     UNION ALL SELECT control_since, 4, 0, NULL, NULL, control_holder, NULL
+                     UNION ALL SELECT control_since, 4, 0, NULL, NULL, control_holder, NULL, NULL, NULL
                          FROM sessions WHERE id = :id AND control_since > created_at
-                     UNION ALL SELECT ended_at, 5, 0, NULL, NULL, state_json, ended_by
+                     UNION ALL SELECT at, 5, number, path, to_path, actor, act, bytes, entries
+                         FROM file_changes WHERE session_id = :id
+                     UNION ALL SELECT ended_at, 6, 0, NULL, NULL, state_json, ended_by, NULL, NULL
                          FROM sessions WHERE id = :id AND ended_at IS NOT NULL)
                  WHERE (at, rank, number) > (:at, :rank, :number) ORDER BY at, rank, number LIMIT :limit",
             )?;
@@ -243,11 +248,14 @@ impl Store {
             let id = id.clone();
             let removed = self
                 .write(move |connection| {
-                    let mut statement = connection.prepare_cached(
-                        "DELETE FROM commands WHERE id IN (SELECT id FROM commands WHERE session_id = ?1
-                             AND session_id IN (SELECT session_id FROM purges) LIMIT ?2)",
-                    )?;
-                    let removed = statement.execute(params![id.as_str(), PURGED_AT_ONCE])?;
+                    let mut removed = 0;
+                    for table in ["commands", "file_changes"] {
+                        let mut statement = connection.prepare_cached(&format!(
+                            "DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} WHERE session_id = ?1
+                                 AND session_id IN (SELECT session_id FROM purges) LIMIT ?2)",
+                        ))?;
+                        removed += statement.execute(params![id.as_str(), PURGED_AT_ONCE])?;
+                    }
                     if removed == 0 {
                         connection
                             .prepare_cached(
@@ -268,9 +276,13 @@ impl Store {
     pub async fn end_purge(&self, id: &SessionId) -> Result<(), StoreError> {
         let id = id.clone();
         self.write(move |connection| {
-            let mut rows = connection.prepare_cached("SELECT 1 FROM sessions WHERE id = ?1")?;
-            let mut commands = connection.prepare_cached("SELECT 1 FROM commands WHERE session_id = ?1")?;
-            if rows.exists([id.as_str()])? || commands.exists([id.as_str()])? {
+            let left = connection
+                .prepare_cached(
+                    "SELECT 1 FROM sessions WHERE id = ?1 UNION ALL SELECT 1 FROM commands WHERE session_id = ?1
+                 UNION ALL SELECT 1 FROM file_changes WHERE session_id = ?1",
+                )?
+                .exists([id.as_str()])?;
+            if left {
                 return Err(StoreError::Corrupt(format!("{id} still has rows after its removal")));
             }
             connection.prepare_cached("DELETE FROM purges WHERE session_id = ?1")?.execute([id.as_str()])?;
@@ -409,6 +421,9 @@ fn totals(connection: &Connection, session: &SessionId) -> Result<Totals, StoreE
 }
 
 fn happening(row: &Row<'_>) -> Result<Happening, StoreError> {
+    if row.get::<_, i64>("rank")? == FILES {
+        return files::happening(row);
+    }
     let json: String = row.get("json")?;
     let more: Option<String> = row.get("more")?;
     let command = || parse::<CommandId>(&row.get::<_, String>("id")?);

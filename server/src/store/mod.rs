@@ -14,6 +14,7 @@
 mod access;
 pub mod backup;
 mod commands;
+mod files;
 mod group;
 mod history;
 mod records;
@@ -31,6 +32,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::files::FileChange;
 pub use self::history::{EndedSession, Expiry, HistoryFilter, PurgeBegun, Totals};
 pub use self::records::{KeyRecord, LinkRecord, Revoked, SecretHash, SessionRecord, SignInRecord};
 
@@ -48,7 +50,11 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const WAL_KEPT_BYTES: i64 = 16 * 1024 * 1024;
 
 /// Never edit one that was released: add the next.
-const MIGRATIONS: &[M<'static>] = &[M::up(include_str!("schema/1.sql")), M::up(include_str!("schema/2.sql"))];
+const MIGRATIONS: &[M<'static>] = &[
+    M::up(include_str!("schema/1.sql")),
+    M::up(include_str!("schema/2.sql")),
+    M::up(include_str!("schema/3.sql")),
+];
 
 /// What can go wrong when something is to be remembered. In every case nothing was changed.
 #[derive(Debug, thiserror::Error)]

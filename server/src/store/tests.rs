@@ -6,7 +6,7 @@ use glassbox_shared::session::{ControlView, DeathCause, EndReason, Limits, Profi
 use super::*;
 use crate::ids;
 
-struct TestStore {
+pub(crate) struct TestStore {
     store: Store,
     folder: tempfile::TempDir,
 }
@@ -19,7 +19,7 @@ impl std::ops::Deref for TestStore {
     }
 }
 
-fn open() -> TestStore {
+pub(crate) fn open() -> TestStore {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = Store::open(&folder.path().join("test.db")).expect("a store");
     TestStore { store, folder }
@@ -27,7 +27,7 @@ fn open() -> TestStore {
 
 impl TestStore {
     /// As after a restart.
-    async fn reopen(self) -> TestStore {
+    pub(crate) async fn reopen(self) -> TestStore {
         self.store.close().await;
         let store = Store::open(&self.folder.path().join("test.db")).expect("a store");
         TestStore { store, folder: self.folder }

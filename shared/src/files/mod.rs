@@ -13,6 +13,7 @@ pub mod path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::actor::Actor;
 use crate::error::ErrorCode;
 
 /// Entries of a page unless asked otherwise.
@@ -239,6 +240,53 @@ pub struct JobError {
     pub code: ErrorCode,
     /// For people.
     pub detail: String,
+}
+
+/// What takes long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum JobKind {
+    /// A copy.
+    Copy,
+    /// A deletion.
+    Delete,
+}
+
+/// A copy or a deletion that is under way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct JobView {
+    /// Its id.
+    pub job_id: String,
+    /// Which of both.
+    pub kind: JobKind,
+    /// What is copied or deleted, lossless.
+    pub path: String,
+    /// The same, for people.
+    pub name: String,
+    /// The copy's path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// The same, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_name: Option<String>,
+    /// Who began it.
+    pub by: Actor,
+    /// When.
+    pub since: f64,
+    /// Entries that are done.
+    pub done: u64,
+    /// Bytes that were copied.
+    pub bytes: u64,
+}
+
+/// `GET …/fs/jobs`: oldest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct JobList {
+    /// All that are under way.
+    pub jobs: Vec<JobView>,
 }
 
 /// `GET …/fs/watch`

@@ -18,6 +18,8 @@ use reqwest::Method;
 const FOUND: Duration = Duration::from_secs(60);
 /// Stands in a command or its output, and nowhere else.
 const CANARY: &str = "Kanarienvogel4711";
+/// Of a file that is written through the API, and nowhere else.
+const PATH: &str = "Nachtigall4711";
 
 fn path(session: &SessionId, rest: &str) -> String {
     format!("/v1/history/{session}{rest}")
@@ -211,12 +213,14 @@ async fn a_purge_leaves_no_byte_in_the_data_directory() {
     for _ in 0..3 {
         session.sh(&format!("echo {CANARY}; seq 1 20000; echo {CANARY}")).await;
     }
+    session.files().write(PATH, "content").await;
     session.delete().await.success().expect("an end");
     found(&agent, CANARY, 9).await;
-    assert!(holds(&server.data_dir(), CANARY));
+    assert!(holds(&server.data_dir(), CANARY) && holds(&server.data_dir(), PATH));
     let purged: Purged = operator.delete(&path(session.id(), "")).await.ok().expect("a purge");
     assert_eq!(purged.commands, 3);
     assert!(!holds(&server.data_dir(), CANARY), "no byte of it is left");
+    assert!(!holds(&server.data_dir(), PATH), "nor of a path that was written");
     assert!(!holds(&server.data_dir(), session.id().as_str()), "nor its name");
     assert_eq!(operator.get(&path(session.id(), "")).await.status, 404);
     assert!(search(&agent, CANARY).await.hits.is_empty());

@@ -19,6 +19,7 @@ mod files_access;
 mod files_full;
 mod files_hostile;
 mod files_race;
+mod files_timeline;
 mod files_write;
 mod flood;
 mod helper_place;

@@ -1,7 +1,7 @@
 //! What is over: sessions of the history; and what happened in a session, in words.
 
 use glassbox_shared::actor::Actor;
-use glassbox_shared::history::Happening;
+use glassbox_shared::history::{FileAct, Happening};
 use glassbox_shared::id::CommandId;
 use glassbox_shared::session::SessionView;
 use glassbox_shared::text::plain;
@@ -13,7 +13,7 @@ use super::kill;
 use super::look::{self, Glyph, Look, Tone, look};
 use super::{visible, words};
 
-/// Characters of a command in the time line.
+/// Characters of a command, and of a path, in the time line.
 const COMMAND_CHARACTERS: usize = 80;
 
 /// A session of the history.
@@ -82,6 +82,17 @@ impl TryFrom<Value> for Moment {
                 Happening::Restarted { cause: from.take("cause")?, kept: from.take("kept")?, lost: from.take("lost")? }
             }
             "control" => Happening::Control { holder: from.take("holder")? },
+            "file_changed" => Happening::FileChanged {
+                act: from.take("act")?,
+                path: from.take("path")?,
+                name: from.take("name")?,
+                to: from.take("to")?,
+                to_name: from.take("to_name")?,
+                bytes: from.take("bytes")?,
+                entries: from.take("entries")?,
+                by: from.take("by")?,
+            },
+            "file_changes_left_out" => Happening::FileChangesLeftOut { changes: from.take("changes")? },
             "ended" => Happening::Ended { reason: from.take("reason")?, by: from.take("by")? },
             other => return unknown(other),
         };
@@ -110,6 +121,31 @@ pub fn happening(what: &Happening) -> Look {
         Happening::Control { holder } => {
             look(Glyph::Dash, format!("{} took control", plain(holder.name())), Tone::Muted)
         }
+        Happening::FileChanged { act, name, to_name, bytes, entries, by, .. } => {
+            let (did, amount) = match act {
+                FileAct::Saved => ("saved", bytes.map(words::bytes)),
+                FileAct::Uploaded => ("uploaded", bytes.map(words::bytes)),
+                FileAct::FolderMade => ("made the folder", None),
+                FileAct::Renamed => ("renamed", None),
+                FileAct::Copied => ("copied", bytes.map(words::bytes)),
+                FileAct::Deleted => ("deleted", several(*entries)),
+                FileAct::CopyStopped => ("stopped copying", None),
+                FileAct::DeletionStopped => ("stopped deleting", entries.map(|gone| format!("{gone} gone by then"))),
+            };
+            let to = to_name.as_deref().map(|to| format!(" to {}", path(to))).unwrap_or_default();
+            let amount = amount.map(|amount| format!(", {amount}")).unwrap_or_default();
+            let text = format!("{} {did} {}{to}{amount}", plain(by.name()), path(name));
+            let stopped = matches!(act, FileAct::CopyStopped | FileAct::DeletionStopped);
+            look(
+                if stopped { Glyph::Square } else { Glyph::Dash },
+                text,
+                if stopped { Tone::Killed } else { Tone::Muted },
+            )
+        }
+        Happening::FileChangesLeftOut { changes } => {
+            let changes = words::count(*changes, "more change", "more changes");
+            look(Glyph::Waves, format!("{changes} of files, too many to tell"), Tone::Quiet)
+        }
         Happening::Ended { reason, by } => {
             let by = by.as_ref().map(|by| format!(" by {}", plain(by.name()))).unwrap_or_default();
             look(Glyph::Square, format!("The session ended: {}{by}", look::end_reason(*reason)), Tone::Killed)
@@ -123,6 +159,25 @@ pub fn command(what: &Happening) -> Option<&CommandId> {
         Happening::CommandStarted { command_id, .. } | Happening::CommandEnded { command_id, .. } => Some(command_id),
         _ => None,
     }
+}
+
+/// The file that an entry is about, where it is there after it.
+pub fn file(what: &Happening) -> Option<&str> {
+    match what {
+        Happening::FileChanged { act: FileAct::Saved | FileAct::Uploaded, path, .. } => Some(path),
+        Happening::FileChanged { act: FileAct::Renamed | FileAct::Copied, to, .. } => to.as_deref(),
+        _ => None,
+    }
+}
+
+/// A path as it is shown here; the workspace itself has none.
+fn path(name: &str) -> String {
+    if name.is_empty() { "the workspace".to_owned() } else { visible::shortened(name, COMMAND_CHARACTERS) }
+}
+
+/// What goes without saying of one entry.
+fn several(entries: Option<u64>) -> Option<String> {
+    entries.filter(|entries| *entries != 1).map(|entries| words::count(entries, "entry", "entries"))
 }
 
 /// `3 commands · 1 failed · 18 KB of output`.
@@ -172,7 +227,9 @@ mod tests {
             Happening::CommandEnded { .. } => 2,
             Happening::Restarted { .. } => 3,
             Happening::Control { .. } => 4,
-            Happening::Ended { .. } => 5,
+            Happening::FileChanged { .. } => 5,
+            Happening::FileChangesLeftOut { .. } => 6,
+            Happening::Ended { .. } => 7,
         };
         let (by, command_id) = (samples::agent(), samples::command_id(1));
         let kill = Some(KillReport { signal: 15, took_ms: 3, by: by.clone(), survivors: vec![] });
@@ -192,6 +249,8 @@ mod tests {
             },
             Happening::Restarted { cause: Some(DeathCause::Oom), kept: "k".to_owned(), lost: "l".to_owned() },
             Happening::Control { holder: by },
+            saved(FileAct::Renamed, Some("b%FF")),
+            Happening::FileChangesLeftOut { changes: 3 },
             Happening::Ended { reason: EndReason::Lost, by: None },
         ];
         for (at, what) in all.into_iter().enumerate() {
@@ -199,6 +258,40 @@ mod tests {
             let written = serde_json::to_value(TimelineEntry { at: 1.5, what: what.clone() }).expect("plain data");
             assert_eq!(serde_json::from_value::<Moment>(written).expect("the same"), Moment { at: 1.5, what });
         }
+    }
+
+    fn saved(act: FileAct, to: Option<&str>) -> Happening {
+        Happening::FileChanged {
+            act,
+            path: "src/a%20b".to_owned(),
+            name: "src/a b".to_owned(),
+            to: to.map(str::to_owned),
+            to_name: to.map(str::to_owned),
+            bytes: Some(1_200),
+            entries: Some(12),
+            by: Actor::Human { name: "Ann".to_owned() },
+        }
+    }
+
+    #[test]
+    fn what_was_done_to_files_is_said_and_leads_to_what_is_there() {
+        for (act, to, said, leads) in [
+            (FileAct::Saved, None, "Ann saved src/a b, 1.2 KB", Some("src/a%20b")),
+            (FileAct::Uploaded, None, "Ann uploaded src/a b, 1.2 KB", Some("src/a%20b")),
+            (FileAct::FolderMade, None, "Ann made the folder src/a b", None),
+            (FileAct::Renamed, Some("c"), "Ann renamed src/a b to c", Some("c")),
+            (FileAct::Copied, Some("c"), "Ann copied src/a b to c, 1.2 KB", Some("c")),
+            (FileAct::Deleted, None, "Ann deleted src/a b, 12 entries", None),
+            (FileAct::CopyStopped, Some("c"), "Ann stopped copying src/a b to c", None),
+            (FileAct::DeletionStopped, None, "Ann stopped deleting src/a b, 12 gone by then", None),
+        ] {
+            let what = saved(act, to);
+            assert_eq!(happening(&what).word, said);
+            assert_eq!(file(&what), leads, "{said}");
+            assert_eq!(command(&what), None);
+        }
+        let left_out = Happening::FileChangesLeftOut { changes: 1_204 };
+        assert_eq!(happening(&left_out).word, "1,204 more changes of files, too many to tell");
     }
 
     #[test]

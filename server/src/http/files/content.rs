@@ -169,12 +169,11 @@ pub(in super::super) async fn write(
         let operation = Operation::Write { path, expected, new, parents, limit };
         session.write_files(allowed.principal(), operation).await
     };
-    let mut call = match begun.await {
-        Ok(call) => call,
+    let change = match begun.await {
+        Ok(change) => change,
         Err(error) => return Err(pump::refuse(body, error).await),
     };
-    pump::into(&session, &mut call, body).await?;
-    entry_of(call.answer().await?)
+    entry_of(pump::into(&session, change, body).await?)
 }
 
 pub(super) fn too_large(limit: u64) -> DomainError {

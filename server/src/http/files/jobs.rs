@@ -1,14 +1,16 @@
-//! `…/fs/copy` and `DELETE …/fs/entry`: what may take long tells how far it is, and ends with its connection.
+//! `…/fs/copy` and `DELETE …/fs/entry`: what may take long tells how far it is, and ends with its connection. `…/fs/jobs`
+//! lists such work, and stops it.
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
-use glassbox_shared::error::ErrorBody;
-use glassbox_shared::files::frames::{Answer, Operation};
-use glassbox_shared::files::{JobDone, JobError, JobLine, JobProgress, MoveEntry};
+use glassbox_shared::error::{ErrorBody, ErrorCode};
+use glassbox_shared::files::frames::Operation;
+use glassbox_shared::files::{JobError, JobLine, JobList, JobView, MoveEntry};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -18,9 +20,9 @@ use super::super::extract::{Body, InSession};
 use super::super::principal::{self, Allowed};
 use super::super::sessions::find;
 use super::pump::{self, Piece, Pieces};
-use super::{Asked, checked, unexpected};
+use super::{Asked, checked};
 use crate::error::DomainError;
-use crate::files::{Call, Said};
+use crate::session::{Job, JobWord};
 
 /// Copies a file, a link, or a folder with all that is in it. The copy appears when it is complete. What is refused at
 /// once is an ordinary error; else lines tell how far it is. Closing the connection cancels.
@@ -37,7 +39,7 @@ pub(in super::super) async fn copy(
     checked(&from)?;
     checked(&to)?;
     let session = find(&app, &allowed, &session)?;
-    lines(&app, session.write_files(allowed.principal(), Operation::Copy { from, to, replace }).await?).await
+    lines(&app, session.start_job(allowed.principal(), Operation::Copy { from, to, replace }).await?).await
 }
 
 /// How to delete.
@@ -62,21 +64,53 @@ pub(in super::super) async fn delete(
     Asked(path, How { recursive }): Asked<How>,
 ) -> Result<Response, ApiError> {
     let session = find(&app, &allowed, &session)?;
-    lines(&app, session.write_files(allowed.principal(), Operation::Delete { path, recursive }).await?).await
+    lines(&app, session.start_job(allowed.principal(), Operation::Delete { path, recursive }).await?).await
+}
+
+/// Copies and deletions that are under way, oldest first.
+#[utoipa::path(get, path = "/v1/sessions/{session_id}/fs/jobs", tag = "files", params(("session_id" = String, Path)),
+    responses((status = 200, body = JobList), (status = "default", body = ErrorBody)))]
+pub(in super::super) async fn list(
+    allowed: Allowed<principal::Watch>,
+    State(app): State<Arc<App>>,
+    InSession(session): InSession,
+) -> Result<Json<JobList>, ApiError> {
+    Ok(Json(find(&app, &allowed, &session)?.jobs()))
+}
+
+/// Stops a copy or a deletion, and answers when it has stopped. As killing a command, this needs no control of the session. A
+/// copy leaves nothing; what was deleted by then is gone.
+#[utoipa::path(delete, path = "/v1/sessions/{session_id}/fs/jobs/{job_id}", tag = "files",
+    params(("session_id" = String, Path), ("job_id" = String, Path)), responses(
+        (status = 200, description = "It has stopped, when so much was done", body = JobView),
+        (status = 409, description = "It was done already", body = ErrorBody),
+        (status = 503, description = "That it stopped could not be verified", body = ErrorBody),
+        (status = "default", body = ErrorBody)))]
+pub(in super::super) async fn stop(
+    allowed: Allowed<principal::Kill>,
+    State(app): State<Arc<App>>,
+    InSession(session): InSession,
+    ids: Path<(String, String)>,
+) -> Result<Json<JobView>, ApiError> {
+    let Path((_, job)) = ids;
+    Ok(Json(find(&app, &allowed, &session)?.stop_job(allowed.principal(), &job).await?))
 }
 
 /// The first word decides about the status; the others are lines.
-async fn lines(app: &Arc<App>, mut call: Call) -> Result<Response, ApiError> {
-    let first = line(call.next().await?)?;
-    let over = !matches!(first, JobLine::Progress(_));
-    let body = pump::body(app, move |pieces| tell(call, first, over, pieces));
+async fn lines(app: &Arc<App>, mut job: Job) -> Result<Response, ApiError> {
+    let first = job.next().await;
+    if let JobWord::Failed(error) = &first {
+        return Err(ApiError(again(error)));
+    }
+    let body = pump::body(app, move |pieces| tell(job, first, pieces));
     Ok(([(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"))], body).into_response())
 }
 
-async fn tell(mut call: Call, first: JobLine, mut over: bool, pieces: Pieces) {
-    let mut next = first;
+async fn tell(mut job: Job, first: JobWord, pieces: Pieces) {
+    let mut word = first;
     loop {
-        let Ok(mut text) = serde_json::to_vec(&next) else { return };
+        let over = word.is_last();
+        let Ok(mut text) = serde_json::to_vec(&line(word)) else { return };
         text.push(b'\n');
         if !pump::give(&pieces, Piece::Bytes(Bytes::from(text))).await {
             return;
@@ -85,29 +119,27 @@ async fn tell(mut call: Call, first: JobLine, mut over: bool, pieces: Pieces) {
             pump::give(&pieces, Piece::End).await;
             return;
         }
-        let said = tokio::select! {
-            said = call.next() => said,
+        word = tokio::select! {
+            word = job.next() => word,
             () = pieces.closed() => return,
         };
-        next = match said.map_err(ApiError).and_then(line) {
-            Ok(line) => line,
-            Err(ApiError(DomainError { code, detail, .. })) => JobLine::Error(JobError { code, detail }),
-        };
-        over = !matches!(next, JobLine::Progress(_));
     }
 }
 
-fn line(said: Said) -> Result<JobLine, ApiError> {
-    Ok(match said {
-        Said::Progress(progress) => {
-            JobLine::Progress(JobProgress { done: progress.done, bytes: progress.bytes, path: progress.path })
+/// The same once more; its cause, which is for the log, stays where it is.
+fn again(error: &DomainError) -> DomainError {
+    let told = DomainError::new(error.code, error.detail.clone());
+    DomainError { retry_after: error.retry_after, ..told }
+}
+
+fn line(word: JobWord) -> JobLine {
+    match word {
+        JobWord::Progress(progress) => JobLine::Progress(progress),
+        JobWord::Done(done) => JobLine::Done(done),
+        JobWord::Stopped { by, .. } => {
+            let by = by.map(|by| format!(" by {}", by.name())).unwrap_or_default();
+            JobLine::Error(JobError { code: ErrorCode::Conflict, detail: format!("this was stopped{by}") })
         }
-        Said::Done(answer) => match *answer {
-            Answer::Job { done, bytes, skipped, entry } => {
-                JobLine::Done(JobDone { done, bytes, skipped, entry: entry.map(|entry| *entry) })
-            }
-            _ => return Err(unexpected()),
-        },
-        Said::Head(_) | Said::Data(_) => return Err(unexpected()),
-    })
+        JobWord::Failed(error) => JobLine::Error(JobError { code: error.code, detail: error.detail.clone() }),
+    }
 }

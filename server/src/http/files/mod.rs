@@ -58,6 +58,8 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/rename", post(rename))
         .route("/copy", post(jobs::copy))
         .route("/entry", delete(jobs::delete))
+        .route("/jobs", get(jobs::list))
+        .route("/jobs/{job_id}", delete(jobs::stop))
         // Content has a limit of its own.
         .layer(DefaultBodyLimit::disable())
 }

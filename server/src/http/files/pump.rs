@@ -7,6 +7,7 @@ use axum::body::{Body, Bytes};
 use futures_util::stream::unfold;
 use futures_util::{Stream, StreamExt as _};
 use glassbox_shared::error::ErrorCode;
+use glassbox_shared::files::frames::Answer;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
@@ -14,7 +15,7 @@ use super::super::App;
 use super::super::error::ApiError;
 use crate::error::DomainError;
 use crate::files::{Call, Said};
-use crate::session::Session;
+use crate::session::{Change, Session};
 
 /// Pieces that wait for a client, each at most 128 KiB.
 const PIECES: usize = 2;
@@ -138,8 +139,8 @@ fn too_slow() -> DomainError {
     DomainError::new(ErrorCode::FilesUnavailable, "the sandbox's file service sends too slowly")
 }
 
-/// A body into an operation, which is use of the session for as long as it lasts.
-pub(super) async fn into(session: &Session, call: &mut Call, body: Body) -> Result<(), ApiError> {
+/// A body into a change, which is use of the session for as long as it lasts, and that change's end.
+pub(super) async fn into(session: &Session, mut change: Change, body: Body) -> Result<Answer, ApiError> {
     let mut pieces = body.into_data_stream();
     let mut sent = Ok(());
     loop {
@@ -150,14 +151,14 @@ pub(super) async fn into(session: &Session, call: &mut Call, body: Body) -> Resu
             Err(_) => return Err(ApiError::new(ErrorCode::BadRequest, "the body came too slowly")),
         };
         session.touch();
-        sent = call.send(piece).await;
+        sent = change.send(piece).await;
         if sent.is_err() {
             throw_away(pieces).await;
             break;
         }
     }
     sent?;
-    Ok(call.end().await?)
+    Ok(change.finish().await?)
 }
 
 /// A body that is not wanted.

@@ -98,12 +98,11 @@ pub(in super::super) async fn append(
     let session = find(&app, &allowed, &session)?;
     let id = known(ids)?;
     let body = request.into_body();
-    let mut call = match session.write_files(allowed.principal(), Operation::Append { id, offset }).await {
-        Ok(call) => call,
+    let change = match session.write_files(allowed.principal(), Operation::Append { id, offset }).await {
+        Ok(change) => change,
         Err(error) => return Err(pump::refuse(body, error).await),
     };
-    pump::into(&session, &mut call, body).await?;
-    match call.answer().await? {
+    match pump::into(&session, change, body).await? {
         Answer::Upload { offset, entry, .. } => Ok(Json(UploadProgress { offset, entry: entry.map(|entry| *entry) })),
         _ => Err(unexpected()),
     }

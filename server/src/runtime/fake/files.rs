@@ -1,4 +1,5 @@
-//! The engine's file service. It answers every version with `v1`, writes nothing, and does what a path's name says:
+//! The engine's file service. It answers every version with `v1`, writes nothing and says that it did, and does what a path's
+//! name says:
 //!
 //! | path | does |
 //! | --- | --- |
@@ -10,9 +11,10 @@
 //! | `long` | fails, in more words than a failure has |
 //! | `talk` | tells of progress, which only copies and deletions do |
 //!
-//! Deletions of `slow` tell of progress until they are cancelled; all others do so a hundred times at once, and are done.
-//! Reading says twice what comes before content. When `generous` is written, more is said to be taken than came; when `late`
-//! is, one piece is said to be taken every 50 s, and there is no end.
+//! Deletions of `slow` tell of progress until they are cancelled, those of `stubborn` also then; all others do so a hundred
+//! times at once, and are done. An upload has its whole size with its first piece. Renaming fails where `refused` is to be
+//! the name. Reading says twice what comes before content. When `generous` is written, more is said to be taken than came;
+//! when `late` is, one piece is said to be taken every 50 s, and there is no end.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -29,6 +31,8 @@ use super::FakeRuntime;
 
 /// Frames of content that a flood sends at once: far beyond every window.
 const FLOOD: usize = 100;
+/// What an upload is called here.
+const UPLOAD: &str = "upload";
 /// Between two words of one that is late: shorter than any silence that counts as one.
 const LATE: Duration = Duration::from_secs(50);
 
@@ -46,7 +50,10 @@ pub(super) async fn serve(engine: &FakeRuntime, mut input: DuplexStream, output:
                 (said, Some(tag)) => {
                     if let ToFiles::Begin(operation) = &said {
                         match &**operation {
-                            Operation::Write { path, .. } => drop(written.insert(number, path.clone())),
+                            Operation::Write { path, .. } | Operation::Delete { path, .. } => {
+                                drop(written.insert(number, path.clone()));
+                            }
+                            Operation::Append { .. } => drop(written.insert(number, UPLOAD.to_owned())),
                             Operation::DropUpload { .. } => engine.lock().dropped_uploads += 1,
                             _ => {}
                         }
@@ -79,10 +86,10 @@ async fn be_late(output: mpsc::Sender<Bytes>, tag: u64, number: u32) {
     }
 }
 
-fn head() -> FromFiles {
-    let entry = FileEntry {
-        path: "a".to_owned(),
-        name: "a".to_owned(),
+fn entry(path: &str) -> FileEntry {
+    FileEntry {
+        path: path.to_owned(),
+        name: path.to_owned(),
         kind: FileType::File,
         size: 0,
         mode: "0644".to_owned(),
@@ -92,14 +99,18 @@ fn head() -> FromFiles {
         modified: 1.0,
         version: "v1".to_owned(),
         target: None,
-    };
-    FromFiles::Head(Box::new(Head { entry, start: 0, length: Some(0) }))
+    }
 }
 
-/// What is said to that in an operation that writes `writes`; `None`: it is gone.
+fn head() -> FromFiles {
+    FromFiles::Head(Box::new(Head { entry: entry("a"), start: 0, length: Some(0) }))
+}
+
+/// What is said to that in an operation that writes (or deletes) `writes`; `None`: it is gone.
 fn answers(said: ToFiles, writes: Option<&str>) -> Option<Vec<FromFiles>> {
     let done = |answer| vec![FromFiles::Done(Box::new(answer))];
     let failed = |code, detail: String| vec![FromFiles::Failed(Failure { code, detail })];
+    let made = |path: &str| done(Answer::Entry(Box::new(entry(path))));
     let progress = || FromFiles::Progress(Progress { done: 1, bytes: 0, path: "a".to_owned() });
     Some(match said {
         ToFiles::Begin(operation) => match *operation {
@@ -113,8 +124,10 @@ fn answers(said: ToFiles, writes: Option<&str>) -> Option<Vec<FromFiles>> {
                 "talk" => [vec![progress()], done(Answer::Version("v1".to_owned()))].concat(),
                 _ => done(Answer::Version("v1".to_owned())),
             },
-            Operation::Delete { path, .. } if path == "slow" => vec![progress()],
-            Operation::Delete { .. } => {
+            Operation::Delete { path, .. } if path == "slow" || path == "stubborn" => vec![progress()],
+            Operation::Rename { to, .. } if to == "refused" => failed(ErrorCode::Exists, "it is there".to_owned()),
+            Operation::Rename { to: path, .. } | Operation::MakeFolder { path } => made(&path),
+            Operation::Copy { .. } | Operation::Delete { .. } => {
                 let mut said = vec![progress(); FLOOD];
                 said.extend(done(Answer::Job { done: 1, bytes: 0, skipped: 0, entry: None }));
                 said
@@ -130,7 +143,11 @@ fn answers(said: ToFiles, writes: Option<&str>) -> Option<Vec<FromFiles>> {
             _ => vec![FromFiles::Taken(1)],
         },
         ToFiles::End if writes == Some("late") => Vec::new(),
-        ToFiles::End => done(Answer::Nothing),
+        ToFiles::End if writes == Some(UPLOAD) => {
+            done(Answer::Upload { offset: 1, size: 1, entry: Some(Box::new(entry(UPLOAD))) })
+        }
+        ToFiles::End => made(writes.unwrap_or_default()),
+        ToFiles::Cancel if writes == Some("stubborn") => vec![progress()],
         ToFiles::Cancel => failed(ErrorCode::Conflict, "this was cancelled".to_owned()),
         ToFiles::Taken(_) | ToFiles::Open(_) => Vec::new(),
     })

@@ -54,6 +54,10 @@ pub enum Message {
     End { reason: EndReason, by: Option<Actor>, reply: oneshot::Sender<Result<(), DomainError>> },
     /// The engine saw something run out of memory.
     OutOfMemory,
+    /// There is something new of files in the time line.
+    FilesChanged,
+    /// Other clients use it than before.
+    ClientsChanged,
 }
 
 /// What the work that an owner started came to.
@@ -240,6 +244,7 @@ impl Owner {
                 }
                 self.take_down();
             }
+            Message::FilesChanged | Message::ClientsChanged => self.publish(),
             Message::OutOfMemory => {
                 self.memory_was_short = Some(Instant::now());
                 self.memory_reported = Some(clock::now());
@@ -318,7 +323,9 @@ impl Owner {
     // ---- telling --------------------------------------------------------------------------------------------------
 
     fn view(&self) -> glassbox_shared::session::SessionView {
-        view::view(&self.record.borrow(), self.live.now(), &self.settings)
+        let mut view = view::view(&self.record.borrow(), self.live.now(), &self.settings);
+        view.clients = self.live.clients();
+        view
     }
 
     /// Stores a record, then shows it. Where it cannot be stored it is shown all the same: the sandbox is what it is, and

@@ -6,6 +6,7 @@ use leptos::prelude::*;
 use leptos::task::spawn_local;
 
 use super::here::use_here;
+use crate::page::files::use_files;
 use crate::page::history::calls;
 use crate::page::interop::browser;
 use crate::page::parts::paged::Paged;
@@ -48,7 +49,10 @@ pub fn Timeline() -> impl IntoView {
             session.as_ref().map(|session| {
                 let view = &session.view;
                 let restarted = view.restarts.last().map(|restart| restart.at.to_bits());
-                (view.commands_total, running.get(), restarted, view.control.since.to_bits(), view.ended_at.is_some())
+                // Changes of files are use, and told as such.
+                let used = view.last_accessed_at.to_bits();
+                let ended = view.ended_at.is_some();
+                (view.commands_total, running.get(), restarted, view.control.since.to_bits(), ended, used)
             })
         })
     });
@@ -72,10 +76,12 @@ pub fn Timeline() -> impl IntoView {
             }
         });
     });
+    let files = use_files();
     let row = move |start: f64, entry: Moment| {
         let look = view! { <State look=Signal::stored(past::happening(&entry.what)) /> };
-        let what = match past::command(&entry.what) {
-            Some(command) => view! { <a href=here.address(command)>{look}</a> }.into_any(),
+        let file = past::file(&entry.what).filter(|_| here.lives()).map(|path| files.address(path));
+        let what = match past::command(&entry.what).map(|command| here.address(command)).or(file) {
+            Some(address) => view! { <a href=address>{look}</a> }.into_any(),
             None => look.into_any(),
         };
         let after = format!("+{}", words::duration(entry.at - start));
