@@ -46,7 +46,7 @@ pub(super) struct Peer {
 pub(super) struct Client {
     /// `None` only in tests without a connection.
     pub address: Option<IpAddr>,
-    /// It came to us, or to a trusted proxy before us, by HTTPS.
+    /// It came to us, or to a trusted proxy before us, by HTTPS; or so the name says that it came by (`Guard::is_https`).
     pub https: bool,
     /// The host that a trusted proxy was asked for.
     pub host: Option<String>,
@@ -208,7 +208,8 @@ fn address_of(text: &str) -> Option<IpAddr> {
 /// The layer, outside of all others: everything behind it finds a [`Client`], and no header of this kind.
 pub(super) async fn settle(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().copied();
-    let client = Client::of(peer, request.headers(), &app.state.settings.trusted_proxies);
+    let mut client = Client::of(peer, request.headers(), &app.state.settings.trusted_proxies);
+    client.https |= app.guard.is_https(request.headers(), client.host.as_deref());
     for name in X_FORWARDED.iter().chain([&header::FORWARDED]) {
         request.headers_mut().remove(name);
     }

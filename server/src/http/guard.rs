@@ -52,14 +52,20 @@ impl Guard {
         Self { hosts, public }
     }
 
-    /// Was the server asked under a name that people reach by HTTPS? Then the cookie is for HTTPS only. (Under a
-    /// loopback name of the same server it is not, or nobody could sign in there.)
-    pub(super) fn is_https(&self, headers: &HeaderMap) -> bool {
-        let asked = single(headers, &header::HOST).ok().flatten().and_then(|host| host.parse::<Authority>().ok());
-        asked.is_some_and(|asked| {
-            let host = plain_host(asked.host());
-            self.public.iter().any(|origin| origin.scheme == "https" && origin.host == host)
-        })
+    /// Was the server asked under a name that people reach by HTTPS, whatever a proxy says of that or leaves out? (Under a
+    /// loopback name of the same server it was not, or nobody could sign in there.) `forwarded_host` is what a trusted
+    /// proxy was asked for.
+    pub(super) fn is_https(&self, headers: &HeaderMap, forwarded_host: Option<&str>) -> bool {
+        let named = forwarded_host.or_else(|| single(headers, &header::HOST).ok().flatten());
+        let Some(asked) = named.and_then(|host| host.parse::<Authority>().ok()) else { return false };
+        let host = plain_host(asked.host());
+        let named: Vec<&Origin> = self.public.iter().filter(|origin| origin.host == host).collect();
+        // Two addresses of one name are told apart by their ports; proxies often leave the port out, or write their own.
+        let is_exact =
+            |origin: &&&Origin| asked.port_u16().or_else(|| default_port(&origin.scheme)) == Some(origin.port);
+        let exact: Vec<&Origin> = named.iter().filter(is_exact).copied().collect();
+        let which = if exact.is_empty() { named } else { exact };
+        which.iter().any(|origin| origin.scheme == "https")
     }
 
     /// All checks, in their order.
@@ -132,7 +138,7 @@ pub(super) fn is_loopback(host: &str) -> bool {
 
 /// Does the path belong to the API, and not to the page?
 pub(super) fn is_api(path: &str) -> bool {
-    path == "/v1" || path.starts_with("/v1/") || path == "/openapi.json" || path == "/healthz"
+    path == "/v1" || path.starts_with("/v1/") || path == "/mcp" || path == "/openapi.json" || path == "/healthz"
 }
 
 /// The header's text; `Err` when it is there twice or not text.

@@ -167,9 +167,26 @@ fn a_key_in_the_address_is_refused_however_it_is_written() {
 }
 
 #[test]
-fn the_cookie_is_for_https_only_where_people_come_by_https() {
-    let https = |host: &'static str| guard().is_https(&headers(&[("host", host)]));
+fn people_came_by_https_where_the_name_that_was_asked_for_is_reached_so() {
+    let https = |host: &'static str| guard().is_https(&headers(&[("host", host)]), None);
     assert!(https("glassbox.example.com"));
-    assert!(!https("localhost:7070"));
-    assert!(!https("10.0.0.5:8080"));
+    assert!(https("GLASSBOX.example.com.:7070"), "a proxy's own port");
+    for host in ["localhost:7070", "10.0.0.5:8080", "evil.example", "a b", ""] {
+        assert!(!https(host), "{host}");
+    }
+    let proxied = |host| guard().is_https(&headers(&[HOST]), Some(host));
+    assert!(proxied("glassbox.example.com"), "a trusted proxy asks us by another name");
+    assert!(!proxied("10.0.0.5:8080"));
+    let named = [("host", "glassbox.example.com")];
+    assert!(!guard().is_https(&headers(&named), Some("localhost:7070")), "what the proxy was asked for counts");
+    assert!(!guard().is_https(&headers(&[]), None));
+}
+
+#[test]
+fn of_two_addresses_of_one_name_the_port_says_which() {
+    let guard = Guard::new(&["http://box:7070".to_owned(), "https://box:8443".to_owned()]);
+    let https = |host: &'static str| guard.is_https(&headers(&[("host", host)]), None);
+    assert!(!https("box:7070"));
+    assert!(https("box:8443"));
+    assert!(https("box"), "one of both, and the cookie is kept from the other");
 }

@@ -66,7 +66,6 @@ pub(super) struct SignIn {
 pub(super) async fn sign_in(
     State(app): State<Arc<App>>,
     Extension(client): Extension<Client>,
-    headers: HeaderMap,
     Body(asked): Body<SignIn>,
 ) -> Result<Response, ApiError> {
     let access = &app.state.access;
@@ -85,8 +84,7 @@ pub(super) async fn sign_in(
         (None, Some(link)) => access.sign_in_with_link(link, &asked.name).await?,
         _ => return Err(DomainError::invalid("give either key or link").into()),
     };
-    let cookie =
-        set_cookie(&signed_in.cookie, signed_in.max_age_seconds, client.https || app.guard.is_https(&headers))?;
+    let cookie = set_cookie(&signed_in.cookie, signed_in.max_age_seconds, client.https)?;
     app.rates.give_back(&counted_as, Kind::SignIn);
     Ok(([(header::SET_COOKIE, cookie)], Json(Me::from(&signed_in.identity.principal))).into_response())
 }
@@ -101,7 +99,7 @@ pub(super) async fn sign_out(
     if let Some(cookie) = cookie_of(&headers) {
         app.state.access.sign_out(cookie).await?;
     }
-    let removed = set_cookie("", 0, client.https || app.guard.is_https(&headers))?;
+    let removed = set_cookie("", 0, client.https)?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, removed)]).into_response())
 }
 

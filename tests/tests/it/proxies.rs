@@ -139,6 +139,25 @@ async fn a_trusted_proxy_says_who_the_client_is_and_that_it_came_by_https() {
 }
 
 #[tokio::test]
+async fn behind_a_proxy_that_does_not_say_how_it_was_asked_the_name_says_it() {
+    let port = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address").port();
+    let server = TestServer::configure()
+        .env("GLASSBOX_LISTEN", format!("127.0.0.1:{port}"))
+        .env("GLASSBOX_PUBLIC_URL", format!("http://127.0.0.1:{port},https://glassbox.example.com"))
+        .start()
+        .await;
+    let operator = server.operator();
+    let key = operator.key().expect("a key").to_owned();
+    for (host, https) in [("glassbox.example.com", true), ("localhost", false)] {
+        let request = operator.without_key().request(Method::POST, "/v1/sign-in").header("host", host);
+        let answer = operator.without_key().send(request.json(&json!({"key": key, "name": "Ann"}))).await;
+        let answer = answer.success().expect("signed in");
+        assert_eq!(answer.header("set-cookie").contains("; Secure"), https, "{host}: {answer:?}");
+        assert_eq!(answer.header("strict-transport-security").starts_with("max-age="), https, "{host}: {answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn without_a_trusted_proxy_the_same_headers_say_nothing() {
     let server = TestServer::start().await;
     let operator = server.operator();
