@@ -227,9 +227,15 @@ fn a_kill_does_not_wait_for_a_reader_that_is_stuck() {
     let word = format!("stuck{}", common::random());
     let mut helper = Helper::begin(&script(&format!("trap '' TERM; while :; do yes {word}; done")));
     // Nobody reads: 256 KiB in the helper and as much in the pipe before it, then everything stands still.
+    // One that waits for a moment only has had another turn at one of the next looks.
+    let (mut before, mut as_before) = (Vec::new(), 0);
     let is_blocked = || {
         let pids = processes_with(&word);
-        pids.len() == 2 && pids.iter().all(|pid| common::state(*pid) == Some('S'))
+        let asleep = pids.len() == 2 && pids.iter().all(|pid| common::state(*pid) == Some('S'));
+        let turns: Vec<_> = pids.iter().map(|pid| common::turns(*pid)).collect();
+        as_before = if asleep && turns == before { as_before + 1 } else { 0 };
+        before = turns;
+        as_before == 20
     };
     eventually("the command waits for its reader", is_blocked);
     helper.kill_after(GRACE);

@@ -7,6 +7,7 @@ use glassbox_shared::actor::{Actor, Role};
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::id::KeyId;
 use glassbox_shared::session::ControlView;
+use glassbox_shared::text::plain;
 
 use crate::error::DomainError;
 
@@ -21,6 +22,23 @@ pub struct Principal {
     pub actor: Actor,
     /// The key behind it; `None` for keys given by configuration.
     pub key_id: Option<KeyId>,
+}
+
+/// Longest name that an agent gives itself, in characters: a client's name and version.
+const MAX_LABEL: usize = 60;
+
+impl Principal {
+    /// The same under the name that an agent gives itself, for the record; people and the server keep theirs.
+    pub fn called(mut self, label: &str) -> Result<Self, DomainError> {
+        let label = plain(label).trim().to_owned();
+        if !(1..=MAX_LABEL).contains(&label.chars().count()) {
+            return Err(DomainError::invalid(format!("agent is a name of 1 to {MAX_LABEL} characters")));
+        }
+        if let Actor::Agent { name } = &mut self.actor {
+            *name = label;
+        }
+        Ok(self)
+    }
 }
 
 /// Something that can be asked for.

@@ -6,6 +6,7 @@
 //! cli      commands of the binary
 //! server   configuration, data directory, and putting all of it together
 //! http     the outside world's requests into calls
+//! tools    what models call
 //! history  sessions that have ended, and searching in all
 //! session  sandboxes and their lives
 //! files    a sandbox's files, through the helper inside it
@@ -36,3 +37,4 @@ pub mod runtime;
 pub mod server;
 pub mod session;
 pub mod store;
+pub mod tools;

@@ -10,6 +10,7 @@
 //! - [`files`]: files of a sandbox, and the frames of the file service
 //! - [`helper`]: the frames between the server and `glassbox-inside`
 //! - [`live`]: the live socket's protocol
+//! - [`tools`]: what models call, and what they read
 //! - [`text`]: turning hostile bytes into something that can be shown
 #![warn(missing_docs)]
 
@@ -23,3 +24,4 @@ pub mod id;
 pub mod live;
 pub mod session;
 pub mod text;
+pub mod tools;

@@ -52,6 +52,11 @@ impl Session {
         &self.id
     }
 
+    /// Who sees it.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Its path, and what comes after it.
     pub fn path(&self, rest: &str) -> String {
         format!("/v1/sessions/{}{rest}", self.id)

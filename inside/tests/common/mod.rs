@@ -367,6 +367,13 @@ pub fn state(pid: i32) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
+/// How often it gave the processor away, or had it taken.
+pub fn turns(pid: i32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let counts = status.lines().filter(|line| line.contains("voluntary_ctxt_switches:"));
+    counts.filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok()).sum()
+}
+
 pub fn is_alive(pid: i32) -> bool {
     !matches!(state(pid), None | Some('Z' | 'X'))
 }

@@ -32,6 +32,10 @@ pub(super) struct Body<T>(pub T);
 #[derive(Debug)]
 pub(super) struct OptionalBody<T>(pub T);
 
+/// Any JSON, or nothing, which is `null`: whoever gets it says what is wrong with it.
+#[derive(Debug)]
+pub(super) struct AnyJson(pub Value);
+
 /// The query.
 #[derive(Debug)]
 pub(super) struct Parameters<T>(pub T);
@@ -44,6 +48,10 @@ pub(super) struct InSession(pub SessionId);
 #[derive(Debug)]
 pub(super) struct InCommand(pub SessionId, pub CommandId);
 
+/// `{session_id}` and `{name}` of the path.
+#[derive(Debug)]
+pub(super) struct OfTool(pub SessionId, pub String);
+
 /// `{key_id}` of the path.
 #[derive(Debug)]
 pub(super) struct OfKey(pub KeyId);
@@ -55,9 +63,19 @@ async fn in_time<T>(arriving: impl Future<Output = Result<T, ApiError>>) -> Resu
     tokio::time::timeout(BODY_TIME, arriving).await.map_err(late)?
 }
 
+/// The request with its body, for whoever reads it by other rules than ours.
+pub(super) async fn in_pieces(request: Request) -> Result<(Parts, Bytes), ApiError> {
+    in_time(read(request)).await
+}
+
+async fn whole(request: Request) -> Result<Request, ApiError> {
+    let (parts, body) = read(request).await?;
+    Ok(Request::from_parts(parts, axum::body::Body::from(body)))
+}
+
 /// Reads the body. One that is too large is read on for a while and thrown away: a client that is still sending would
 /// otherwise find its connection broken and never read the answer.
-async fn whole(request: Request) -> Result<Request, ApiError> {
+async fn read(request: Request) -> Result<(Parts, Bytes), ApiError> {
     let (parts, body) = request.into_parts();
     let mut pieces = body.into_data_stream();
     let mut bytes = BytesMut::new();
@@ -74,7 +92,7 @@ async fn whole(request: Request) -> Result<Request, ApiError> {
     if length > MAX_BODY {
         return Err(ApiError::new(ErrorCode::TooLarge, format!("the body is larger than {MAX_BODY} bytes")));
     }
-    Ok(Request::from_parts(parts, axum::body::Body::from(bytes.freeze())))
+    Ok((parts, bytes.freeze()))
 }
 
 /// From an object; a list, which serde would take as one, is none. What is wrong is told without repeating values: they
@@ -118,6 +136,18 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalB
     }
 }
 
+impl<S: Send + Sync> FromRequest<S> for AnyJson {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        in_time(async {
+            let bytes = Bytes::from_request(whole(request).await?, state).await?;
+            if bytes.is_empty() { Ok(Self(Value::Null)) } else { Ok(Self(Json::from_bytes(&bytes)?.0)) }
+        })
+        .await
+    }
+}
+
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> {
     type Rejection = ApiError;
 
@@ -147,6 +177,14 @@ impl<S: Send + Sync> FromRequestParts<S> for InCommand {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         Ok(Self(id(parts, state, "session_id", "session").await?, id(parts, state, "command_id", "command").await?))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for OfTool {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        Ok(Self(id(parts, state, "session_id", "session").await?, id(parts, state, "name", "tool").await?))
     }
 }
 

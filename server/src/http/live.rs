@@ -33,7 +33,7 @@ use crate::error::DomainError;
 
 /// Live sockets of one tenant: some tabs for each of some dozens of people. Then 429.
 const MAX_TENANT_SOCKETS: usize = 200;
-/// Live sockets altogether. They are not among `serve::MAX_CONNECTIONS`, so requests always find room. Then 429.
+/// Live sockets altogether. They are not among `HttpSettings::max_connections`, so requests always find room. Then 429.
 const MAX_SOCKETS: usize = 300;
 /// Bytes read from a socket at a time: viewers say little.
 const READ_BUFFER: usize = 4 * 1024;

@@ -36,6 +36,7 @@ mod sign_in;
 #[cfg(test)]
 mod tests;
 pub mod tls;
+mod tools;
 
 use std::sync::Arc;
 
@@ -54,6 +55,7 @@ use crate::error::DomainError;
 use crate::feed::Feed;
 use crate::history::History;
 use crate::session::Sessions;
+use crate::tools::Tools;
 
 pub use openapi::document;
 pub use serve::serve_http;
@@ -71,6 +73,8 @@ pub struct HttpSettings {
     pub trusted_proxies: Vec<IpNet>,
     /// HTTPS instead of HTTP.
     pub tls: Option<Arc<tls::Tls>>,
+    /// Connections at once, without live sockets.
+    pub max_connections: usize,
     /// Requests of a tenant's keys in a minute.
     pub requests_per_minute: u32,
     /// Requests of a tenant's pages in a minute.
@@ -82,6 +86,8 @@ pub struct HttpSettings {
 pub struct AppState {
     /// Sandboxes and their commands.
     pub sessions: Sessions,
+    /// What models call.
+    pub tools: Tools,
     /// What is left of ended ones, and the search.
     pub history: History,
     /// Keys and sign-ins.
@@ -103,6 +109,8 @@ struct App {
     guard: guard::Guard,
     rates: rate::Rates,
     sockets: live::Sockets,
+    /// Connections at once.
+    room: usize,
     /// Requests that are being answered, by the address behind a trusted proxy.
     behind_proxies: share::Shares,
     /// Live sockets; they outlive their requests.
@@ -112,11 +120,13 @@ struct App {
 impl App {
     fn new(state: AppState) -> Self {
         let settings = &state.settings;
+        let room = serve::room_for_connections(settings.max_connections);
         Self {
             guard: guard::Guard::new(&settings.public_urls),
             rates: rate::Rates::new(settings.requests_per_minute, settings.page_requests_per_minute),
             sockets: live::Sockets::default(),
-            behind_proxies: share::Shares::default(),
+            room,
+            behind_proxies: share::Shares::half_of(room),
             tasks: TaskTracker::new(),
             state,
         }
@@ -143,6 +153,8 @@ fn router_of(app: Arc<App>) -> Router {
         .route(&format!("{command}/log"), get(output::download))
         .route(&format!("{command}/kill"), post(commands::kill))
         .route(&format!("{command}/signal"), post(commands::signal))
+        .route("/tools", get(tools::schemas))
+        .route("/sessions/{session_id}/tools/{name}", post(tools::call))
         .route("/history", get(history::list))
         .route("/history/{session_id}", get(history::get).delete(history::purge))
         .route("/history/{session_id}/timeline", get(history::timeline))

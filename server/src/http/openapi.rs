@@ -6,7 +6,7 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder
 use utoipa::openapi::{Components, OpenApi as Document};
 use utoipa::{Modify, OpenApi};
 
-use super::{commands, files, health, history, keys, live, output, principal, sessions, sign_in};
+use super::{commands, files, health, history, keys, live, output, principal, sessions, sign_in, tools};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -30,6 +30,8 @@ use super::{commands, files, health, history, keys, live, output, principal, ses
         output::download,
         commands::kill,
         commands::signal,
+        tools::schemas,
+        tools::call,
         history::list,
         history::get,
         history::purge,

@@ -17,6 +17,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -31,12 +32,11 @@ use super::share::Shares;
 use super::tls::Tls;
 use super::{App, AppState};
 
-/// Open connections, without live sockets (`live::MAX_SOCKETS`, at most 300 more). Most systems allow a process 1,024
-/// open files unless told otherwise; log files, the database and the engine's connections need theirs. When all are in
-/// use, new ones wait in the kernel until one closes.
-const MAX_CONNECTIONS: usize = 400;
+/// Open files that are not for connections: live sockets (`live::MAX_SOCKETS`), log files, the database, the engine. Most
+/// systems allow a process 1,024 in all unless it asks for more, as [`room_for_connections`] does; then 400 are left.
+const OTHER_FILES: u64 = 624;
 /// A request's head must have arrived after this long, and a connection without a request is closed after it. Whoever
-/// sends slowly on purpose holds one of [`MAX_CONNECTIONS`] no longer than that.
+/// sends slowly on purpose holds a place no longer than that.
 const HEAD_TIME: Duration = Duration::from_secs(15);
 /// A TLS handshake must be done after this long: it is a round trip or two. Whoever begins one and does not finish it
 /// holds a place no longer than that.
@@ -58,9 +58,9 @@ pub async fn serve_http(listener: TcpListener, state: AppState, shutdown: Cancel
     let app = Arc::new(App::new(state));
     let sockets = app.tasks.clone();
     let trusted = app.state.settings.trusted_proxies.clone();
-    let router = super::router_of(app);
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let shares = Shares::default();
+    let router = super::router_of(Arc::clone(&app));
+    let room = Arc::new(Semaphore::new(app.room));
+    let shares = Shares::half_of(app.room);
     let connections = TaskTracker::new();
     let give_up = CancellationToken::new();
 
@@ -107,6 +107,26 @@ pub async fn serve_http(listener: TcpListener, state: AppState, shutdown: Cancel
         give_up.cancel();
     }
     Ok(())
+}
+
+/// Asks for as many open files as so many connections need, and tells how many fit. When all are in use, new ones wait in
+/// the kernel until one closes.
+pub(super) fn room_for_connections(most: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.unwrap_or(u64::MAX).min(most as u64 + OTHER_FILES);
+    let mut allowed = limit.current.unwrap_or(u64::MAX);
+    if allowed < wanted {
+        match setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit }) {
+            Ok(()) => allowed = wanted,
+            Err(error) => tracing::debug!(%error, "the limit of open files stays as it is"),
+        }
+    }
+    connections_in(allowed).min(most)
+}
+
+/// Connections that so many open files leave room for; a few, however few files there are.
+fn connections_in(files: u64) -> usize {
+    usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(64)
 }
 
 async fn accept(
@@ -280,5 +300,18 @@ impl AsyncWrite for Counted {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_take_what_other_files_leave() {
+        assert_eq!(connections_in(1024), 400);
+        assert_eq!(connections_in(100), 64);
+        assert!(connections_in(u64::MAX) > 1_000_000);
+        assert_eq!(room_for_connections(300), 300);
     }
 }

@@ -12,15 +12,11 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
-/// Connections of one address, and requests of one address behind a trusted proxy, at the same time: half of
-/// `serve::MAX_CONNECTIONS`. Agents and pages of a whole house behind one address need less; live sockets are not among
-/// them. A connection beyond it is closed at once, a request beyond it answered with 429.
-pub(super) const MAX_SHARE: usize = 200;
-
 /// Counts by address.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Shares {
     taken: Arc<Mutex<HashMap<String, usize>>>,
+    most: usize,
 }
 
 /// One more of an address; given back when dropped.
@@ -31,6 +27,13 @@ pub(super) struct Share {
 }
 
 impl Shares {
+    /// Half of all for each address: connections, and requests of an address behind a trusted proxy. Agents and pages of
+    /// a whole house behind one address need less; live sockets are not among them. A connection beyond it is closed at
+    /// once, a request beyond it answered with 429.
+    pub(super) fn half_of(all: usize) -> Self {
+        Self { taken: Arc::default(), most: all / 2 }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, usize>> {
         // The sections cannot panic half-way, so a poisoned lock still guards good data.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
@@ -40,7 +43,7 @@ impl Shares {
     pub(super) fn take(&self, address: String) -> Option<Share> {
         let mut taken = self.lock();
         let count = taken.entry(address.clone()).or_default();
-        if *count >= MAX_SHARE {
+        if *count >= self.most {
             return None;
         }
         *count += 1;
@@ -60,19 +63,19 @@ impl Drop for Share {
     }
 }
 
-/// A body that holds a share until it was sent.
-pub(super) struct Held {
+/// A body that holds a share, or something else, until it was sent or given up.
+pub(super) struct Held<T> {
     body: Body,
-    _share: Share,
+    _held: T,
 }
 
-impl Held {
-    pub(super) fn hold(body: Body, share: Share) -> Body {
-        Body::new(Self { body, _share: share })
+impl<T: Send + Unpin + 'static> Held<T> {
+    pub(super) fn hold(body: Body, held: T) -> Body {
+        Body::new(Self { body, _held: held })
     }
 }
 
-impl HttpBody for Held {
+impl<T: Unpin> HttpBody for Held<T> {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -98,8 +101,8 @@ mod tests {
 
     #[test]
     fn an_address_with_its_share_leaves_the_rest_to_others_and_gets_it_back() {
-        let shares = Shares::default();
-        let mut all: Vec<Share> = (0..MAX_SHARE).map(|_| shares.take("192.0.2.1".into()).expect("its share")).collect();
+        let shares = Shares::half_of(20);
+        let mut all: Vec<Share> = (0..10).map(|_| shares.take("192.0.2.1".into()).expect("its share")).collect();
         assert!(shares.take("192.0.2.1".into()).is_none());
         let other = shares.take("192.0.2.2".into()).expect("another address");
         all.pop();
@@ -110,7 +113,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_holds_its_share_until_it_was_sent() {
-        let shares = Shares::default();
+        let shares = Shares::half_of(20);
         let body = Held::hold(Body::from("content"), shares.take("a".into()).expect("a share"));
         assert_eq!(body.size_hint().exact(), Some(7));
         assert_eq!(shares.lock().get("a"), Some(&1));

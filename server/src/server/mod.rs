@@ -25,6 +25,7 @@ use crate::runtime::{Runtime, spec};
 use crate::session::Sessions;
 use crate::session::settings::SessionSettings;
 use crate::store::Store;
+use crate::tools::Tools;
 use config::Config;
 use data::{DataDir, FIRST_TENANT, FirstKey};
 
@@ -95,6 +96,11 @@ impl Server {
         &self.sessions
     }
 
+    /// What models call. To be made once: it keeps a reader from beginning two commands at the same time.
+    pub fn tools(&self) -> Tools {
+        Tools::new(self.store.clone(), self.shutdown.clone())
+    }
+
     /// Certificate and key, where HTTPS is spoken.
     pub fn tls(&self) -> Option<Arc<Tls>> {
         self.tls.clone()
@@ -135,6 +141,7 @@ impl Server {
     pub async fn serve(self, listener: TcpListener) -> anyhow::Result<()> {
         let state = AppState {
             sessions: self.sessions.clone(),
+            tools: self.tools(),
             history: self.history.clone(),
             access: self.access.clone(),
             feed: self.feed.clone(),
@@ -217,6 +224,7 @@ fn http_settings(config: &Config, tls: Option<Arc<Tls>>) -> HttpSettings {
         public_urls: config.public_urls.iter().map(|url| url.origin.clone()).collect(),
         trusted_proxies: config.trusted_proxies.clone(),
         tls,
+        max_connections: config.max_connections,
         requests_per_minute: config.requests_per_minute,
         page_requests_per_minute: config.page_requests_per_minute,
     }

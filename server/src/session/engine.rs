@@ -54,9 +54,15 @@ impl EngineWatch {
                     // Nobody watches the engine any more: the server is stopping, and the work says so itself.
                     return std::future::pending().await;
                 };
-                let was_under_way = begun.elapsed() >= TOLD;
-                if !was_under_way || timeout(MISSED_TWICE, trouble.wait_for(Option::is_none)).await.is_err() {
+                if begun.elapsed() < TOLD {
                     return known;
+                }
+                // What comes of it is looked at after the watch was let go.
+                let over = timeout(MISSED_TWICE, trouble.wait_for(Option::is_none)).await.map(|over| over.is_ok());
+                match over {
+                    Err(_) => return known,
+                    Ok(false) => return std::future::pending().await,
+                    Ok(true) => {}
                 }
             }
         };

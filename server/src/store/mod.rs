@@ -20,6 +20,7 @@ mod history;
 mod records;
 pub mod search;
 mod sessions;
+mod tools;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,6 +36,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::files::FileChange;
 pub use self::history::{EndedSession, Expiry, HistoryFilter, PurgeBegun, Totals};
 pub use self::records::{KeyRecord, LinkRecord, Revoked, SecretHash, SessionRecord, SignInRecord};
+pub use self::tools::{Cursor, ToolCall, ToolReader};
 
 use self::group::{Message, Work};
 
@@ -54,6 +56,7 @@ const MIGRATIONS: &[M<'static>] = &[
     M::up(include_str!("schema/1.sql")),
     M::up(include_str!("schema/2.sql")),
     M::up(include_str!("schema/3.sql")),
+    M::up(include_str!("schema/4.sql")),
 ];
 
 /// What can go wrong when something is to be remembered. In every case nothing was changed.

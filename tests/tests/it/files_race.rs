@@ -134,12 +134,28 @@ async fn race(
     (done.into_inner(), outside.into_inner())
 }
 
-/// Files below the session's folder that hold a byte of the canary, what was packed included. Links are not followed.
+/// Prints what below the folder holds a byte of the canary, what was packed included. Links are not followed.
+const SEEKER: &str = r#"
+import os, stat, tarfile
+for folder, _, names in os.walk("."):
+    for name in names:
+        path = os.path.join(folder, name)
+        if name in ("swapper.py", "seeker.py") or not stat.S_ISREG(os.lstat(path).st_mode):
+            continue
+        if name.startswith("packed"):
+            with tarfile.open(path) as packed:
+                held = any(b"CANARY" in packed.extractfile(one).read() for one in packed if one.isreg())
+        else:
+            with open(path, "rb") as file:
+                held = b"CANARY" in file.read()
+        if held:
+            print(path)
+"#;
+
+/// Files below the session's folder that hold a byte of the canary.
 async fn with_canary(session: &Session) -> String {
-    session
-        .sh("for f in packed*.tar.gz; do [ -e $f ] && mkdir x-$f && tar xzf $f -C x-$f; done; \
-             find . -type f ! -name swapper.py -exec grep -l CANARY {} +; true")
-        .await
+    session.files().write("seeker.py", SEEKER).await;
+    session.sh("python3 seeker.py").await
 }
 
 #[tokio::test]

@@ -40,3 +40,4 @@ mod sign_in;
 mod source;
 mod stop;
 mod tls;
+mod tools;

@@ -48,10 +48,9 @@ async fn output_and_code_are_right_every_time_whoever_watches() {
             .await;
     assert!(told);
     let closed = stalled.now(|heard| heard.closed);
-    assert!(
-        closed.is_none() || (is_long() && closed == Some(Closed::Code(glassbox_shared::live::close::TOO_SLOW))),
-        "{closed:?}"
-    );
+    // In a long run it is let go; a line that is full may take no more the word that says so.
+    let let_go = [Closed::Code(glassbox_shared::live::close::TOO_SLOW), Closed::Broken];
+    assert!(closed.is_none_or(|closed| is_long() && let_go.contains(&closed)), "{closed:?}");
 }
 
 // Case 10.

@@ -189,7 +189,11 @@ fn closed(lines: &[TcpStream]) -> usize {
 
 #[tokio::test]
 async fn one_address_cannot_take_all_connections_and_a_trusted_proxy_may() {
-    let server = TestServer::configure().env("GLASSBOX_TRUSTED_PROXIES", "127.0.0.3").start().await;
+    let server = TestServer::configure()
+        .env("GLASSBOX_MAX_CONNECTIONS", 2 * SHARE)
+        .env("GLASSBOX_TRUSTED_PROXIES", "127.0.0.3")
+        .start()
+        .await;
     let address = server.address().trim_start_matches("http://").to_owned();
     let lines = open_many(&address, "127.0.0.2").await;
     eventually("what is beyond its share is closed", CLOSED, async || (closed(&lines) >= MANY - SHARE).then_some(()))
@@ -205,7 +209,11 @@ async fn one_address_cannot_take_all_connections_and_a_trusted_proxy_may() {
 
 #[tokio::test]
 async fn behind_a_trusted_proxy_an_address_has_its_share_of_requests_and_leaves_the_others_theirs() {
-    let server = TestServer::configure().env("GLASSBOX_TRUSTED_PROXIES", "127.0.0.1").start().await;
+    let server = TestServer::configure()
+        .env("GLASSBOX_MAX_CONNECTIONS", 2 * SHARE)
+        .env("GLASSBOX_TRUSTED_PROXIES", "127.0.0.1")
+        .start()
+        .await;
     let agent = server.agent().await;
     let session = agent.create_session(hardened()).await;
     let silent = session.run("sleep 990").await;

@@ -17,10 +17,12 @@ use crate::runtime::fake::FakeRuntime;
 use crate::session::Sessions;
 use crate::session::settings::SessionSettings;
 use crate::store::Store;
+use crate::tools::Tools;
 
 pub(super) struct Domain {
     pub sessions: Sessions,
     pub history: History,
+    pub tools: Tools,
     pub access: Access,
     pub feed: Feed,
     keys: Mutex<HashMap<String, KeyId>>,
@@ -53,12 +55,12 @@ pub(super) async fn start(shutdown: CancellationToken) -> Domain {
         templates: Vec::new(),
         logs_dir: data.path().join("logs"),
         log: LogSettings::default(),
-        max_sessions: 10,
+        max_sessions: 50,
         max_commands: 4,
         idle: Duration::from_mins(30),
         lifetime: Duration::from_hours(24),
         max_command: Duration::from_hours(24),
-        memory_total: 64 << 30,
+        memory_total: 128 << 30,
         max_memory: 8 << 30,
         max_cpus: 4.0,
         max_file: 1 << 30,
@@ -69,6 +71,7 @@ pub(super) async fn start(shutdown: CancellationToken) -> Domain {
         .expect("nothing was there before");
     let settings = HistorySettings { retention: Retention::default(), search_dir: data.path().to_owned() };
     let store = Store::open(&data.path().join("glassbox.db")).expect("a database");
+    let tools = Tools::new(store.clone(), shutdown.clone());
     let history = History::start(store, sessions.clone(), settings, shutdown).await.expect("nothing was there before");
-    Domain { sessions, history, access, feed, keys: Mutex::default(), _data: data }
+    Domain { sessions, history, tools, access, feed, keys: Mutex::default(), _data: data }
 }

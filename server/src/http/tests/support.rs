@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Method, Request, StatusCode, request};
+use axum::response::Response;
 use bytes::Bytes;
 use glassbox_shared::actor::Role;
 use glassbox_shared::id::{CommandId, SessionId};
@@ -45,11 +46,13 @@ impl TestApp {
             public_urls: Vec::new(),
             trusted_proxies: vec!["127.0.0.0/8".parse().expect("a network")],
             tls: None,
+            max_connections: 400,
             requests_per_minute,
             page_requests_per_minute: 10_000,
         };
         let state = AppState {
             sessions: domain.sessions.clone(),
+            tools: domain.tools.clone(),
             history: domain.history.clone(),
             access: domain.access.clone(),
             feed: domain.feed.clone(),
@@ -77,6 +80,11 @@ impl TestApp {
     pub(super) fn request(&self, method: Method, path: &str) -> Asking {
         let request = Request::builder().method(method).uri(path).header("host", "localhost:7070");
         Asking { router: self.router.clone(), request, body: Body::empty() }
+    }
+
+    /// One more agent's key, of any tenant.
+    pub(super) async fn another_key(&self, tenant: &str) -> String {
+        self.state.access.create_key(tenant, "another", Role::Agent).await.expect("a key").1
     }
 
     pub(super) fn get(&self, path: &str) -> Asking {
@@ -217,10 +225,16 @@ impl Asking {
         self.header("content-type", "application/json").body(&text)
     }
 
-    pub(super) fn send(self) -> impl Future<Output = Answer> + Send + 'static {
+    /// Sends it and waits for the head of the answer.
+    pub(super) fn begin(self) -> impl Future<Output = Response> + Send + 'static {
         let request = self.request.body(self.body).expect("a request");
+        async move { self.router.oneshot(request).await.expect("routers do not fail") }
+    }
+
+    pub(super) fn send(self) -> impl Future<Output = Answer> + Send + 'static {
+        let begun = self.begin();
         async move {
-            let (parts, body) = self.router.oneshot(request).await.expect("routers do not fail").into_parts();
+            let (parts, body) = begun.await.into_parts();
             let body = to_bytes(body, usize::MAX).await.expect("the whole body");
             Answer { status: parts.status, headers: parts.headers, body }
         }

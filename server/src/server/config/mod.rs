@@ -118,6 +118,8 @@ pub struct Config {
     pub retention: Retention,
     /// How much of each output log is kept.
     pub logs: LogSizes,
+    /// Connections at once, without live sockets.
+    pub max_connections: usize,
     /// Requests a minute for a tenant's keys together.
     pub requests_per_minute: u32,
     /// Requests a minute for a tenant's signed-in pages together.
@@ -146,6 +148,7 @@ impl Default for Config {
             max_file: 4096 * MIB,
             retention: Retention::default(),
             logs: LogSizes { ring_bytes: MIB, head_bytes: 32 * MIB, tail_bytes: 32 * MIB },
+            max_connections: 4096,
             requests_per_minute: 100_000,
             page_requests_per_minute: 100_000,
         }
@@ -162,6 +165,11 @@ fn first(problems: Vec<ConfigError>) -> ConfigError {
 /// Where data is when nobody says.
 fn usual_data_dir() -> PathBuf {
     data_dir_by(|name| std::env::var_os(name).map(PathBuf::from))
+}
+
+/// Where sandboxes without a server have their folders when nobody says: beside the usual data directory, not in it.
+pub fn usual_sandboxes_dir() -> PathBuf {
+    usual_data_dir().with_file_name("glassbox-sandboxes")
 }
 
 /// By the XDG Base Directory Specification: a relative or empty value counts as not set.

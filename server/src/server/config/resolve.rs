@@ -164,6 +164,7 @@ impl Effective {
         check.set(&mut config.logs.head_bytes, "log_head", Given::bytes);
         check.set(&mut config.logs.tail_bytes, "log_tail", Given::bytes);
         let count = |value: &Given| value.number().map(|number| number as u32);
+        check.set(&mut config.max_connections, "max_connections", |value| value.number().map(|number| number as usize));
         check.set(&mut config.requests_per_minute, "requests_per_minute", count);
         check.set(&mut config.page_requests_per_minute, "page_requests_per_minute", count);
         check.keep(self.tls(), |tls| config.tls = tls);

@@ -286,6 +286,17 @@ pub const SETTINGS: &[Setting] = &[
         ..USUAL
     },
     Setting {
+        name: "max_connections",
+        flag: "max-connections",
+        variable: "GLASSBOX_MAX_CONNECTIONS",
+        value: "COUNT",
+        kind: Kind::Count { least: 64, most: 100_000 },
+        default: Some("4096"),
+        help: "Connections at once, without live sockets; a call that waits holds one. Half of them for one address. Fewer \
+               where the system allows fewer open files",
+        ..USUAL
+    },
+    Setting {
         name: "requests_per_minute",
         flag: "requests-per-minute",
         variable: "GLASSBOX_REQUESTS_PER_MINUTE",

@@ -1,0 +1,178 @@
+//! What models were told, and how far each reader is with each command.
+
+use glassbox_shared::actor::Actor;
+use glassbox_shared::id::{CommandId, SessionId};
+use rusqlite::{Connection, OptionalExtension as _, named_params, params};
+
+use super::{Store, StoreError, parse, to_json};
+
+/// Calls of one session that are kept: a working day of a busy agent. At most 30,000 characters each.
+const MAX_CALLS: i64 = 5_000;
+/// The oldest ones are looked for once in so many calls.
+const BETWEEN_SWEEPS: i64 = 100;
+
+/// How far a reader is with a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cursor {
+    /// Offset of the output that it is given next.
+    pub next: u64,
+    /// It was told how the command ended.
+    pub ended: bool,
+}
+
+/// What is known of a reader in a session.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ToolReader {
+    /// The command that a call without an id means.
+    pub foreground: Option<CommandId>,
+    /// The last restart of the sandbox that it was told of.
+    pub restarts_until: f64,
+}
+
+/// A call of a tool, and what came of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCall {
+    pub session: SessionId,
+    pub reader: String,
+    pub actor: Actor,
+    pub tool: String,
+    /// Its beginning.
+    pub input: String,
+    pub command: Option<CommandId>,
+    pub at: f64,
+    pub ended_at: f64,
+    /// What the model was told.
+    pub text: String,
+    pub offset: Option<u64>,
+    pub next_offset: Option<u64>,
+}
+
+impl Store {
+    /// What is known of a reader.
+    pub async fn tool_reader(&self, session: &SessionId, reader: &str) -> Result<ToolReader, StoreError> {
+        let (session, reader) = (session.clone(), reader.to_owned());
+        self.read(move |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT foreground, restarts_until FROM tool_readers WHERE session_id = ?1 AND reader = ?2",
+            )?;
+            let found = statement
+                .query_row(params![session.as_str(), reader], |row| Ok((row.get::<_, Option<String>>(0)?, row.get(1)?)))
+                .optional()?;
+            let Some((foreground, restarts_until)) = found else { return Ok(ToolReader::default()) };
+            Ok(ToolReader { foreground: foreground.map(|id| parse(&id)).transpose()?, restarts_until })
+        })
+        .await
+    }
+
+    /// How far a reader is with a command.
+    pub async fn tool_cursor(
+        &self,
+        session: &SessionId,
+        reader: &str,
+        command: &CommandId,
+    ) -> Result<Cursor, StoreError> {
+        let (session, reader, command) = (session.clone(), reader.to_owned(), command.clone());
+        self.read(move |connection| cursor(connection, &session, &reader, &command)).await
+    }
+
+    /// This is now the command that a call without an id means.
+    pub async fn set_foreground(
+        &self,
+        session: &SessionId,
+        reader: &str,
+        command: &CommandId,
+    ) -> Result<(), StoreError> {
+        let (session, reader, command) = (session.clone(), reader.to_owned(), command.clone());
+        self.write(move |connection| {
+            let mut statement = connection.prepare_cached(
+                "INSERT INTO tool_readers (session_id, reader, foreground) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (session_id, reader) DO UPDATE SET foreground = excluded.foreground",
+            )?;
+            statement.execute(params![session.as_str(), reader, command.as_str()])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Writes down what a model is told of a command's output, and moves its reader on from `from` to `to`. `false`, and
+    /// nothing is changed: the reader is not at `from` any more.
+    pub async fn tell_output(
+        &self,
+        call: ToolCall,
+        command: &CommandId,
+        from: Cursor,
+        to: Cursor,
+        restarts_until: f64,
+    ) -> Result<bool, StoreError> {
+        let command = command.clone();
+        self.write(move |connection| {
+            if cursor(connection, &call.session, &call.reader, &command)? != from {
+                return Ok(false);
+            }
+            let mut statement = connection.prepare_cached(
+                "INSERT OR REPLACE INTO tool_cursors (session_id, reader, command_id, next, ended)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?;
+            let (session, reader) = (call.session.as_str(), &call.reader);
+            statement.execute(params![session, reader, command.as_str(), to.next.cast_signed(), to.ended])?;
+            let mut statement = connection.prepare_cached(
+                "INSERT INTO tool_readers (session_id, reader, restarts_until) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (session_id, reader) DO UPDATE SET restarts_until = excluded.restarts_until",
+            )?;
+            statement.execute(params![session, reader, restarts_until])?;
+            insert(connection, &call)?;
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Writes down what a model is told.
+    pub async fn record_tool_call(&self, call: ToolCall) -> Result<(), StoreError> {
+        self.write(move |connection| insert(connection, &call)).await
+    }
+}
+
+fn cursor(
+    connection: &Connection,
+    session: &SessionId,
+    reader: &str,
+    command: &CommandId,
+) -> Result<Cursor, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT next, ended FROM tool_cursors WHERE session_id = ?1 AND reader = ?2 AND command_id = ?3",
+    )?;
+    let found = statement
+        .query_row(params![session.as_str(), reader, command.as_str()], |row| {
+            Ok(Cursor { next: row.get::<_, i64>(0)?.cast_unsigned(), ended: row.get(1)? })
+        })
+        .optional()?;
+    Ok(found.unwrap_or_default())
+}
+
+fn insert(connection: &Connection, call: &ToolCall) -> Result<(), StoreError> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO tool_calls (session_id, reader, actor, tool, input, command_id, at, ended_at, text, start, next_offset)
+         VALUES (:session_id, :reader, :actor, :tool, :input, :command_id, :at, :ended_at, :text, :start, :next_offset)",
+    )?;
+    let id = statement.insert(named_params! {
+        ":session_id": call.session.as_str(),
+        ":reader": call.reader,
+        ":actor": to_json(&call.actor)?,
+        ":tool": call.tool,
+        ":input": call.input,
+        ":command_id": call.command.as_ref().map(CommandId::as_str),
+        ":at": call.at,
+        ":ended_at": call.ended_at,
+        ":text": call.text,
+        ":start": call.offset.map(u64::cast_signed),
+        ":next_offset": call.next_offset.map(u64::cast_signed),
+    })?;
+    if id % BETWEEN_SWEEPS == 0 {
+        let mut statement = connection.prepare_cached(
+            "DELETE FROM tool_calls WHERE session_id = ?1 AND id <=
+                 (SELECT id FROM tool_calls WHERE session_id = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+        )?;
+        statement.execute(params![call.session.as_str(), MAX_CALLS])?;
+    }
+    Ok(())
+}
