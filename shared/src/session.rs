@@ -230,6 +230,9 @@ pub struct SessionView {
     pub restarts: Vec<RestartView>,
     /// Free text pairs.
     pub metadata: BTreeMap<String, String>,
+    /// MCP clients that are connected to it, by name and version: several share its files and processes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<String>,
     /// The newest running command, else the newest one.
     pub latest_command: Option<Box<CommandView>>,
 }

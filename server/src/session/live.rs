@@ -26,12 +26,15 @@ struct State {
     /// The last ones whose driver has ended: the engine may have a word about them yet.
     closed: VecDeque<Command>,
     last_used_at: f64,
+    /// MCP clients that are connected to it.
+    clients: Vec<String>,
 }
 
 impl Live {
     /// Begins; `newest` is the newest command so far.
     pub fn new(last_used_at: f64, newest: Option<Command>) -> Self {
-        Self { state: Mutex::new(State { driven: BTreeMap::new(), newest, closed: VecDeque::new(), last_used_at }) }
+        let (driven, closed) = (BTreeMap::new(), VecDeque::new());
+        Self { state: Mutex::new(State { driven, newest, closed, last_used_at, clients: Vec::new() }) }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -42,6 +45,19 @@ impl Live {
     /// Used now.
     pub fn touch(&self) {
         self.lock().last_used_at = clock::now();
+    }
+
+    /// These clients are connected to it now; were they others before?
+    pub fn set_clients(&self, clients: Vec<String>) -> bool {
+        let mut state = self.lock();
+        let changed = state.clients != clients;
+        state.clients = clients;
+        changed
+    }
+
+    /// MCP clients that are connected to it.
+    pub fn clients(&self) -> Vec<String> {
+        self.lock().clients.clone()
     }
 
     /// What a view needs.

@@ -92,6 +92,7 @@ impl Session {
     /// As it is now.
     pub fn view(&self) -> SessionView {
         let mut view = view::view(&self.inner.record.borrow(), self.inner.live.now(), &self.inner.settings);
+        view.clients = self.inner.live.clients();
         view.latest_command = self.inner.live.latest().map(|command| Box::new(command.view()));
         view
     }
@@ -99,6 +100,13 @@ impl Session {
     /// It is being used: its idle time begins anew.
     pub fn touch(&self) {
         self.inner.live.touch();
+    }
+
+    /// These MCP clients are connected to it, by their names; for people who look.
+    pub fn used_by(&self, clients: Vec<String>) {
+        if self.inner.live.set_clients(clients) {
+            self.tell(Message::ClientsChanged);
+        }
     }
 
     /// Starts a command and answers at once. Waits for a sandbox that is being made again.

@@ -14,7 +14,7 @@ pub struct Now {
     pub running: u64,
 }
 
-/// Puts a view together; `latest_command` is left to the caller.
+/// Puts a view together; `clients` and `latest_command` are left to the caller.
 pub fn view(record: &SessionRecord, now: Now, settings: &SessionSettings) -> SessionView {
     let end_of_life = record.created_at + settings.lifetime.as_secs_f64();
     let idle_end = now.last_used_at + settings.idle.as_secs_f64();
@@ -40,6 +40,7 @@ pub fn view(record: &SessionRecord, now: Now, settings: &SessionSettings) -> Ses
         commands_running: now.running,
         restarts: record.restarts.clone(),
         metadata: record.metadata.clone(),
+        clients: Vec::new(),
         latest_command: None,
     }
 }

@@ -71,6 +71,7 @@ pub fn session(number: u64) -> SessionView {
         commands_running: 0,
         restarts: Vec::new(),
         metadata: BTreeMap::new(),
+        clients: Vec::new(),
         latest_command: None,
     }
 }
