@@ -30,7 +30,7 @@ check: ## format, lints, docs, licences, dependency directions
 bench: ## the benchmark, release build
 	@scripts/setup.sh run
 	@scripts/build.sh helper web
-	@. scripts/env.sh && cargo build --release -p glassbox && cargo run --release -p glassbox-tests --bin bench -- $(ARGS)
+	@. scripts/env.sh && cargo build --release -p glassbox && cargo build --release -p glassbox-tests --features idle --bins && target/release/bench $(ARGS)
 
 clean: ## delete everything that was built here
 	rm -rf target web/dist node_modules

@@ -45,7 +45,7 @@ check "registry hosts" scripts/no-hosts.sh
 check "shell scripts" check_shell
 check "format" cargo fmt --all --check
 check "licences, sources" check_deny
-check "clippy" cargo clippy "${LOCKED[@]}" --workspace --all-targets -- -D warnings
+check "clippy" cargo clippy "${LOCKED[@]}" --workspace --all-targets --features glassbox-tests/idle -- -D warnings
 check "clippy, wasm" check_clippy_wasm
 check "rustdoc" check_docs
 if [ -f tests/Cargo.toml ]; then check "dependency directions" check_directions; fi

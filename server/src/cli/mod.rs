@@ -9,7 +9,6 @@ mod client;
 mod config;
 mod demo;
 mod doctor;
-mod idle;
 mod keys;
 mod link;
 mod run;
@@ -44,9 +43,6 @@ enum Command {
     Run(run::Arguments),
     /// Play a scripted agent against a running server.
     Demo(demo::Arguments),
-    /// Measure what idle sessions cost in memory, without an engine; for the benchmark.
-    #[command(hide = true)]
-    Idle(idle::Arguments),
 }
 
 /// Runs the binary.
@@ -67,7 +63,6 @@ pub fn main() -> ExitCode {
             Command::Doctor(arguments) => doctor::run(arguments).await,
             Command::Run(arguments) => run::run(arguments).await,
             Command::Demo(arguments) => demo::run(arguments).await.map(|()| ExitCode::SUCCESS),
-            Command::Idle(arguments) => idle::run(arguments).await.map(|()| ExitCode::SUCCESS),
         }
     });
     // A blocked stdin reader must not hold the exit up.

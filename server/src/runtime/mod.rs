@@ -19,6 +19,7 @@ use tokio::io::AsyncWrite;
 use tokio::sync::{broadcast, watch};
 
 pub mod docker;
+#[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod names;
 pub mod spec;

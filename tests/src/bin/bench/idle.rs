@@ -1,9 +1,9 @@
 //! (g) What sessions and live sockets cost the server in memory while nothing happens.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use glassbox_tests::process::glassbox_at;
 use glassbox_tests::{TestServer, Viewer};
 
 /// Of each.
@@ -40,16 +40,16 @@ impl Growth {
     }
 }
 
-/// Sessions that have run a command each, on the engine in memory: `glassbox idle`, which is a process of its own.
-pub async fn sessions(binary: &Path) -> Growth {
-    let mut command = glassbox_at(binary);
-    command.args(["idle", "--sessions", &COUNT.to_string()]).env("RUST_LOG", "warn");
+/// Sessions that have run a command each, on the engine in memory: `idle-sessions`, which lies beside us.
+pub async fn sessions() -> Growth {
+    let mut command = Command::new(std::env::current_exe().expect("it runs").with_file_name("idle-sessions"));
+    command.arg(COUNT.to_string());
     let output = tokio::task::spawn_blocking(move || command.output()).await.expect("it does not panic");
     let output = output.expect("the program can be run");
-    assert!(output.status.success(), "glassbox idle: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "idle-sessions: {}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let numbers: Vec<u64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    let [before, after] = numbers[..] else { panic!("glassbox idle: {said:?}") };
+    let [before, after] = numbers[..] else { panic!("idle-sessions: {said:?}") };
     Growth { before, after }
 }
 

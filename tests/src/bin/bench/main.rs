@@ -125,7 +125,7 @@ async fn main() -> ExitCode {
     }
     if wants("g") {
         println!("\n(g) memory of {} that are idle", idle::COUNT);
-        let sessions = idle::sessions(&binary).await;
+        let sessions = idle::sessions().await;
         sessions.print("sessions");
         bars.add(
             format!("(g) a session at most {SESSION_BAR} KiB: {:.1}", sessions.each_kib()),
