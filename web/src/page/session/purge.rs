@@ -66,8 +66,8 @@ fn Question(open: RwSignal<bool>) -> impl IntoView {
         <dl class="consequences">
             <div>
                 <dt>"Gone for ever"</dt>
-                <dd role="status">
-                    {part(output)}" "
+                <dd>
+                    <span role="status">{part(output)}</span>" "
                     {part(move || unread().then(|| view! { <button type="button" class="link" on:click=move |_| here.ask_for_record()>"Read it again"</button> }))}
                 </dd>
                 <dd>"the time line, and everything that a search finds of it"</dd>
