@@ -69,17 +69,13 @@ impl Cut {
                 Err(error) => {
                     let (valid, after) = rest.split_at(error.valid_up_to());
                     self.take(std::str::from_utf8(valid).unwrap_or_default());
-                    match error.error_len() {
-                        Some(wrong) => {
-                            self.take("\u{FFFD}");
-                            rest = &after[wrong..];
-                        }
-                        None => {
-                            debug_assert!(after.len() <= MOST_CARRIED, "UTF-8 has at most four bytes a character");
-                            self.carried = after.to_vec();
-                            return;
-                        }
-                    }
+                    let Some(wrong) = error.error_len() else {
+                        debug_assert!(after.len() <= MOST_CARRIED, "UTF-8 has at most four bytes a character");
+                        self.carried = after.to_vec();
+                        return;
+                    };
+                    self.take("\u{FFFD}");
+                    rest = &after[wrong..];
                 }
             }
         }

@@ -243,13 +243,11 @@ impl Tool {
     pub fn effects(self) -> Effects {
         let effects = |read_only, destructive, idempotent| Effects { read_only, destructive, idempotent };
         match self {
-            Tool::ShellExec => effects(false, true, false),
-            Tool::ShellKill => effects(false, true, true),
+            Tool::ShellExec | Tool::EditFile => effects(false, true, false),
+            Tool::ShellKill | Tool::WriteFile => effects(false, true, true),
             // It moves what was given on, but changes nothing in the sandbox.
             Tool::ShellWait => effects(true, false, false),
             Tool::ShellList | Tool::ShellOutput | Tool::ReadFile | Tool::ListFiles => effects(true, false, true),
-            Tool::WriteFile => effects(false, true, true),
-            Tool::EditFile => effects(false, true, false),
         }
     }
 }

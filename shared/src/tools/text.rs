@@ -95,7 +95,7 @@ pub fn with_notes(notes: &[String], text: String) -> String {
     if notes.is_empty() {
         return text;
     }
-    let lines: String = notes.iter().map(|note| format!("{NOTE}{note}\n")).collect();
+    let lines = notes.iter().fold(String::new(), |lines, note| lines + NOTE + note + "\n");
     let end = if text.starts_with(NOTE) { "" } else { "\n" };
     format!("{lines}{end}{text}")
 }
