@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 mod keys;
 mod link;
+mod mcp;
 mod run;
 mod serve;
 mod signals;
@@ -41,6 +42,8 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Run one command in a sandbox of its own and remove the sandbox afterwards.
     Run(run::Arguments),
+    /// Serve MCP on stdin and stdout, for clients that start a program.
+    Mcp(mcp::Arguments),
     /// Play a scripted agent against a running server.
     Demo(demo::Arguments),
 }
@@ -62,6 +65,7 @@ pub fn main() -> ExitCode {
             Command::Config(arguments) => Ok(config::run(arguments)),
             Command::Doctor(arguments) => doctor::run(arguments).await,
             Command::Run(arguments) => run::run(arguments).await,
+            Command::Mcp(arguments) => mcp::run(arguments).await.map(|()| ExitCode::SUCCESS),
             Command::Demo(arguments) => demo::run(arguments).await.map(|()| ExitCode::SUCCESS),
         }
     });

@@ -46,7 +46,8 @@ pub struct Arguments {
     command: Vec<String>,
 }
 
-fn profile(text: &str) -> Result<Profile, String> {
+/// The profile of this name.
+pub(super) fn profile(text: &str) -> Result<Profile, String> {
     match text {
         "open" => Ok(Profile::Open),
         "hardened" => Ok(Profile::Hardened),

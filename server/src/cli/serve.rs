@@ -186,7 +186,8 @@ fn tell_validity(tls: Option<&Tls>) {
 
 /// Logs go to stderr; `RUST_LOG` chooses what.
 fn start_tracing(format: LogFormat) {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
+    // rmcp tells each session's beginning and every notification.
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info,rmcp=warn".into());
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

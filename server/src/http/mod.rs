@@ -1,4 +1,4 @@
-//! The outside world's requests into calls: REST, the live socket, the page. No rules of its own.
+//! The outside world's requests into calls: REST, MCP, the live socket, the page. No rules of its own.
 //!
 //! Every request passes, in this order:
 //!
@@ -24,6 +24,7 @@ mod health;
 mod history;
 mod keys;
 mod live;
+mod mcp;
 mod openapi;
 mod output;
 mod principal;
@@ -109,17 +110,19 @@ struct App {
     guard: guard::Guard,
     rates: rate::Rates,
     sockets: live::Sockets,
+    mcp: mcp::Mcp,
     /// Connections at once.
     room: usize,
     /// Requests that are being answered, by the address behind a trusted proxy.
     behind_proxies: share::Shares,
-    /// Live sockets; they outlive their requests.
+    /// Live sockets and MCP sessions; they outlive their requests.
     tasks: TaskTracker,
 }
 
 impl App {
     fn new(state: AppState) -> Self {
         let settings = &state.settings;
+        let tasks = TaskTracker::new();
         let room = serve::room_for_connections(settings.max_connections);
         Self {
             guard: guard::Guard::new(&settings.public_urls),
@@ -127,7 +130,8 @@ impl App {
             sockets: live::Sockets::default(),
             room,
             behind_proxies: share::Shares::half_of(room),
-            tasks: TaskTracker::new(),
+            mcp: mcp::Mcp::new(&state, &tasks),
+            tasks,
             state,
         }
     }
@@ -174,6 +178,7 @@ fn router_of(app: Arc<App>) -> Router {
     Router::new()
         .nest("/v1", v1)
         .route("/healthz", get(health::healthz))
+        .route("/mcp", post(mcp::serve).delete(mcp::serve).fallback(no_method))
         .route("/openapi.json", get(openapi::serve))
         .method_not_allowed_fallback(async || error::ApiError::method_not_allowed())
         .fallback_service(assets::router())

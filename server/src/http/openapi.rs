@@ -6,7 +6,7 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder
 use utoipa::openapi::{Components, OpenApi as Document};
 use utoipa::{Modify, OpenApi};
 
-use super::{commands, files, health, history, keys, live, output, principal, sessions, sign_in, tools};
+use super::{commands, files, health, history, keys, live, mcp, output, principal, sessions, sign_in, tools};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -62,6 +62,7 @@ use super::{commands, files, health, history, keys, live, output, principal, ses
         keys::revoke,
         live::upgrade,
         health::healthz,
+        mcp::serve,
     ),
     modifiers(&Keys),
     security(("key" = []), ("bearer" = []), ("cookie" = [])),

@@ -20,7 +20,8 @@ use crate::error::DomainError;
 
 /// The cookie of a signed-in page.
 pub(super) const COOKIE: &str = "glassbox_session";
-const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// The header with the key.
+pub(super) const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// Who asks, and by what.
 #[derive(Debug, Clone)]

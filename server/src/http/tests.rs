@@ -2,5 +2,6 @@
 
 mod domain;
 mod live;
+mod mcp;
 mod routes;
 mod support;

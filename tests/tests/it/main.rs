@@ -30,6 +30,7 @@ mod limits;
 mod live;
 mod live_rules;
 mod openapi;
+mod mcp;
 mod output;
 mod profiles;
 mod proxies;

@@ -1,0 +1,361 @@
+//! MCP sessions as this server knows them: a seat each, of one key, in one workspace.
+//!
+//! rmcp knows a session by its id alone, and anybody who hears of an id could use it; a seat is found only with the key
+//! that took it. There are only so many: when all of a tenant's are taken, the one that was not used for the longest time
+//! makes room, because clients that vanish say nothing, and those that come back begin anew by themselves.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use glassbox_shared::error::ErrorCode;
+use glassbox_shared::id::SessionId;
+
+use super::place::Place;
+use crate::access::Credential;
+use crate::error::DomainError;
+use crate::http::principal::Caller;
+use crate::session::Session;
+
+/// A session that is not used for this long ends: a working day with its breaks.
+pub(super) const SEAT_TIME: Duration = Duration::from_hours(12);
+/// Sessions of one tenant: an agent for each person of a large team. Each is some tasks and some kilobytes.
+const MAX_TENANT_SEATS: usize = 200;
+/// Sessions altogether. Then 429 for a tenant that has none which could make room.
+const MAX_SEATS: usize = 1000;
+/// A client that was not heard of for this long counts as gone when another one asks who else is there.
+const PRESENT: Duration = Duration::from_mins(10);
+
+/// All of them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seats {
+    taken: Arc<Mutex<Taken>>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    next: u64,
+    seats: HashMap<u64, Weak<Seat>>,
+}
+
+/// One session; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    seats: Seats,
+    number: u64,
+    credential: Credential,
+    tenant: String,
+    place: Place,
+    id: OnceLock<String>,
+    client: OnceLock<Client>,
+    state: Mutex<State>,
+}
+
+/// Who sits there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Client {
+    /// Its name, under which it reads.
+    pub name: String,
+    /// Name and version, as people see them.
+    pub label: String,
+    /// Tells those of one name in one workspace apart, from 1.
+    pub nth: usize,
+}
+
+#[derive(Debug)]
+struct State {
+    used: Instant,
+    /// Calls that are being answered.
+    calls: usize,
+    /// It makes room: it counts no more.
+    leaves: bool,
+    /// Clients in the same workspace that it was told of.
+    told_of: BTreeSet<u64>,
+    /// The sandbox that it was given last.
+    sandbox: Option<SessionId>,
+    /// Where it is shown.
+    shown_in: Option<Session>,
+}
+
+/// A new seat, and the id of the session that made room for it.
+#[derive(Debug)]
+pub(super) struct NewSeat {
+    pub seat: Arc<Seat>,
+    pub instead_of: Option<Arc<str>>,
+}
+
+impl Seats {
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        // The sections cannot panic half-way, so a poisoned lock still guards good data.
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those that count. The handles are dropped without the lock, because the last one gives the seat back.
+    fn all(&self) -> Vec<Arc<Seat>> {
+        let all: Vec<Arc<Seat>> = self.lock().seats.values().filter_map(Weak::upgrade).collect();
+        all.into_iter().filter(|seat| !seat.state().leaves).collect()
+    }
+
+    /// Takes a seat for a session that begins.
+    pub(super) fn take(&self, caller: &Caller, place: &Place) -> Result<NewSeat, DomainError> {
+        self.take_for(caller.credential, &caller.principal.tenant, place)
+    }
+
+    fn take_for(&self, credential: Credential, tenant: &str, place: &Place) -> Result<NewSeat, DomainError> {
+        let all = self.all();
+        let own: Vec<&Arc<Seat>> = all.iter().filter(|seat| seat.tenant == tenant).collect();
+        let mut instead_of = None;
+        if own.len() >= MAX_TENANT_SEATS || all.len() >= MAX_SEATS {
+            let idle = own.into_iter().filter(|seat| seat.id.get().is_some() && seat.state().calls == 0);
+            let Some(left) = idle.min_by_key(|seat| seat.state().used) else {
+                let detail = "too many MCP sessions are open; end some";
+                return Err(DomainError::new(ErrorCode::RateLimited, detail).retry_after(10));
+            };
+            left.state().leaves = true;
+            instead_of = left.id.get().map(|id| Arc::from(id.as_str()));
+        }
+        let mut taken = self.lock();
+        taken.next += 1;
+        let number = taken.next;
+        let state = State {
+            used: Instant::now(),
+            calls: 0,
+            leaves: false,
+            told_of: BTreeSet::new(),
+            sandbox: None,
+            shown_in: None,
+        };
+        let seat = Arc::new(Seat {
+            seats: self.clone(),
+            number,
+            credential,
+            tenant: tenant.to_owned(),
+            place: place.clone(),
+            id: OnceLock::new(),
+            client: OnceLock::new(),
+            state: Mutex::new(state),
+        });
+        taken.seats.insert(number, Arc::downgrade(&seat));
+        drop(taken);
+        Ok(NewSeat { seat, instead_of })
+    }
+
+    /// The clients that were given this sandbox.
+    fn labels_in(&self, sandbox: &SessionId) -> Vec<String> {
+        let all = self.all();
+        let there = all.iter().filter(|seat| seat.state().sandbox.as_ref() == Some(sandbox));
+        let mut labels: Vec<String> = there.filter_map(|seat| Some(seat.client.get()?.label.clone())).collect();
+        labels.sort();
+        labels
+    }
+
+    /// The seat with this id, for whoever shows the key that took it.
+    pub(super) fn find(&self, id: &str, credential: &Credential) -> Option<Arc<Seat>> {
+        let seat = self.all().into_iter().find(|seat| seat.id.get().is_some_and(|own| own == id))?;
+        (seat.credential == *credential).then_some(seat)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.seats.lock().seats.remove(&self.number);
+        let shown_in = self.state().shown_in.take();
+        if let Some(session) = shown_in {
+            session.used_by(self.seats.labels_in(session.id()));
+        }
+    }
+}
+
+impl Seat {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session has an id now.
+    pub(super) fn called(&self, id: &str) {
+        // Ids are given once.
+        let _ = self.id.set(id.to_owned());
+    }
+
+    /// The sandbox that its client means.
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// This client sits here; told once, when the session begins.
+    pub(super) fn sit(&self, name: &str, label: &str) -> Client {
+        let all = self.neighbours();
+        let taken: BTreeSet<usize> = all
+            .iter()
+            .filter_map(|seat| seat.client.get())
+            .filter(|client| client.name == name)
+            .map(|client| client.nth)
+            .collect();
+        let nth = (1..).find(|nth| !taken.contains(nth)).unwrap_or_default();
+        self.client.get_or_init(|| Client { name: name.to_owned(), label: label.to_owned(), nth }).clone()
+    }
+
+    /// Who sits here.
+    pub(super) fn client(&self) -> Option<&Client> {
+        self.client.get()
+    }
+
+    /// A call begins; it is over when the answer is dropped.
+    pub(super) fn call(self: &Arc<Self>) -> Calling {
+        let mut state = self.state();
+        state.calls += 1;
+        state.used = Instant::now();
+        drop(state);
+        Calling(Arc::clone(self))
+    }
+
+    /// Other seats in the same workspace.
+    fn neighbours(&self) -> Vec<Arc<Seat>> {
+        self.seats.all().into_iter().filter(|seat| seat.number != self.number && seat.place == self.place).collect()
+    }
+
+    /// Clients that use the same workspace now and that this one was not told of yet.
+    pub(super) fn others(&self) -> Vec<String> {
+        let present: Vec<(u64, String)> = self
+            .neighbours()
+            .iter()
+            .filter(|seat| {
+                let state = seat.state();
+                // Who has not called anything yet does not use it.
+                state.sandbox.is_some() && (state.calls > 0 || state.used.elapsed() < PRESENT)
+            })
+            .filter_map(|seat| seat.client.get().map(|client| (seat.number, client.label.clone())))
+            .collect();
+        let mut state = self.state();
+        // Those who left come back under another number.
+        state.told_of.retain(|number| present.iter().any(|(other, _)| other == number));
+        present.into_iter().filter(|(number, _)| state.told_of.insert(*number)).map(|(_, label)| label).collect()
+    }
+
+    /// It is given this sandbox; answers the one before, if that was another.
+    pub(super) fn given(&self, sandbox: &SessionId) -> Option<SessionId> {
+        let before = self.state().sandbox.replace(sandbox.clone());
+        before.filter(|before| before != sandbox)
+    }
+
+    /// It is shown with this sandbox as long as it lives, and in the one before no more.
+    pub(super) fn shows_in(&self, session: &Session) {
+        let before = self.state().shown_in.replace(session.clone()).filter(|before| before.id() != session.id());
+        for session in before.iter().chain([session]) {
+            session.used_by(self.seats.labels_in(session.id()));
+        }
+    }
+
+    /// It gave its sandbox up itself.
+    pub(super) fn gave_up(&self) {
+        self.state().sandbox = None;
+    }
+}
+
+/// A call that is being answered.
+#[derive(Debug)]
+pub(super) struct Calling(Arc<Seat>);
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.calls -= 1;
+        state.used = Instant::now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use glassbox_shared::session::Profile;
+
+    use super::*;
+    use crate::ids;
+
+    const KEY: Credential = Credential::Key([1; 32]);
+    const OTHER_KEY: Credential = Credential::Key([2; 32]);
+
+    fn place(workspace: &str) -> Place {
+        Place { tenant: "acme".into(), key: "key_1".into(), profile: Profile::Open, workspace: workspace.into() }
+    }
+
+    fn seat(seats: &Seats, tenant: &str, id: &str) -> Arc<Seat> {
+        let seat = seats.take_for(KEY, tenant, &place("default")).expect("room").seat;
+        seat.called(id);
+        seat
+    }
+
+    #[test]
+    fn a_seat_is_found_by_its_own_key_only_and_gone_when_it_is_given_back() {
+        let seats = Seats::default();
+        let one = seat(&seats, "acme", "one");
+        assert!(seats.find("one", &KEY).is_some());
+        assert!(seats.find("one", &OTHER_KEY).is_none());
+        assert!(seats.find("two", &KEY).is_none());
+        drop(one);
+        assert!(seats.find("one", &KEY).is_none());
+        assert!(seats.lock().seats.is_empty());
+    }
+
+    #[test]
+    fn when_all_are_taken_the_one_that_was_idle_for_the_longest_time_makes_room() {
+        let seats = Seats::default();
+        let all: Vec<Arc<Seat>> = (0..MAX_TENANT_SEATS).map(|nth| seat(&seats, "acme", &nth.to_string())).collect();
+        let stranger = seat(&seats, "beta", "stranger");
+        let busy = all[0].call();
+        drop(all[1].call());
+        let new = seats.take_for(KEY, "acme", &place("default")).expect("room");
+        assert_eq!(new.instead_of.as_deref(), Some("2"), "the first one is busy, the second was just used");
+        assert!(seats.find("2", &KEY).is_none(), "it leaves");
+        let calls: Vec<Calling> = all.iter().map(Seat::call).collect();
+        let error = seats
+            .take_for(KEY, "acme", &place("default"))
+            .expect_err("everybody is busy but the new one, which has no id");
+        assert_eq!(error.code, ErrorCode::RateLimited);
+        assert!(seats.take_for(KEY, "beta", &place("default")).is_ok(), "another tenant");
+        drop((busy, calls, stranger));
+    }
+
+    #[test]
+    fn clients_of_one_name_in_one_workspace_are_told_apart() {
+        let seats = Seats::default();
+        let (one, two) = (seat(&seats, "acme", "one"), seat(&seats, "acme", "two"));
+        assert_eq!(one.sit("claude", "claude 1").nth, 1);
+        assert_eq!(two.sit("claude", "claude 2").nth, 2);
+        let elsewhere = seats.take_for(KEY, "acme", &place("other")).expect("room").seat;
+        assert_eq!(elsewhere.sit("claude", "claude 1").nth, 1);
+        drop(one);
+        assert_eq!(seat(&seats, "acme", "three").sit("claude", "claude 3").nth, 1, "the first one is free again");
+    }
+
+    #[test]
+    fn each_of_two_clients_is_told_of_the_other_once_and_only_when_that_one_does_something() {
+        let seats = Seats::default();
+        let (one, two) = (seat(&seats, "acme", "one"), seat(&seats, "acme", "two"));
+        one.sit("a", "a 1");
+        two.sit("b", "b 2");
+        let sandbox = ids::session();
+        assert_eq!(one.given(&sandbox), None);
+        assert!(one.others().is_empty(), "the other one has not used it");
+        two.given(&sandbox);
+        assert_eq!(two.others(), ["a 1"]);
+        assert_eq!(one.others(), ["b 2"]);
+        assert!(one.others().is_empty() && two.others().is_empty(), "once");
+        drop(two);
+        let three = seat(&seats, "acme", "three");
+        three.sit("b", "b 2");
+        three.given(&sandbox);
+        assert_eq!(one.others(), ["b 2"], "another one");
+    }
+
+    #[test]
+    fn a_client_notices_that_its_sandbox_is_another_one() {
+        let seats = Seats::default();
+        let one = seat(&seats, "acme", "one");
+        let (first, second) = (ids::session(), ids::session());
+        assert_eq!(one.given(&first), None);
+        assert_eq!(one.given(&first), None);
+        assert_eq!(one.given(&second), Some(first));
+        one.gave_up();
+        assert_eq!(one.given(&ids::session()), None);
+    }
+}

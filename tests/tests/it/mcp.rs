@@ -1,0 +1,157 @@
+//! MCP as the official clients speak it, on real sandboxes: over HTTP, and over stdio by `glassbox mcp`.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use glassbox_shared::session::SessionList;
+use glassbox_tests::{TestServer, process, program};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+/// For a whole way on a busy machine; the longest one waits for 45 s on purpose.
+const LIMIT: Duration = Duration::from_secs(180);
+/// For one answer of the program.
+const ANSWER: Duration = Duration::from_secs(60);
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the repository").to_owned()
+}
+
+/// Runs it to its end; what it wrote.
+async fn run(mut command: Command, what: &str) -> String {
+    let output = command.kill_on_drop(true).stdin(Stdio::null()).output();
+    let output = tokio::time::timeout(LIMIT, output).await.unwrap_or_else(|_| panic!("{what} did not end in time"));
+    let output = output.unwrap_or_else(|error| panic!("{what} cannot be run ({error}); run `make setup`"));
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{what}: {}\n{out}\n{err}", output.status);
+    out.into_owned()
+}
+
+/// The official client in Python.
+async fn official(kind: &str, server: &TestServer, key: &str) {
+    let client = root().join("target/tools/python-mcp");
+    assert!(client.join("mcp").is_dir(), "the official MCP client is missing; run `make setup`");
+    let mut command = Command::new("python3");
+    command.arg(root().join("tests/mcp/client.py")).args([kind, &server.address(), key]);
+    command.arg(process::glassbox().get_program()).env("PYTHONPATH", client);
+    let said = run(command, &format!("tests/mcp/client.py {kind}")).await;
+    assert_eq!(said.trim(), "all as it should be");
+}
+
+#[tokio::test]
+async fn the_official_client_works_in_a_sandbox_over_http() {
+    let (server, key) = server_and_key().await;
+    official("http", &server, &key).await;
+}
+
+#[tokio::test]
+async fn the_official_client_works_in_a_sandbox_over_stdio() {
+    let (server, key) = server_and_key().await;
+    official("stdio", &server, &key).await;
+}
+
+#[tokio::test]
+async fn a_call_answers_before_clients_give_up_and_says_that_it_goes_on() {
+    let (server, key) = server_and_key().await;
+    official("long", &server, &key).await;
+}
+
+#[tokio::test]
+async fn a_call_that_an_official_client_cancels_takes_nothing_away() {
+    let (server, key) = server_and_key().await;
+    official("cancel", &server, &key).await;
+    official("cancel-stdio", &server, &key).await;
+}
+
+#[tokio::test]
+async fn the_protocols_own_conformance_tests_pass() {
+    let (server, key) = server_and_key().await;
+    let scenarios = ["server-initialize", "ping", "tools-list", "dns-rebinding-protection"];
+    let mut command = Command::new("node");
+    command.arg(root().join("tests/mcp/conformance.mjs")).args([&server.address(), &key]).args(scenarios);
+    let said = run(command, "tests/mcp/conformance.mjs").await;
+    for scenario in scenarios {
+        assert!(said.contains(&format!("{scenario}: passed")), "{said}");
+    }
+    assert!(
+        said.contains("the server answered evil.example.com: 421 host_not_allowed"),
+        "the hostile half reached our check: {said}"
+    );
+}
+
+async fn server_and_key() -> (TestServer, String) {
+    let (server, agent) = TestServer::with_agent().await;
+    let key = agent.key().expect("agents have one").to_owned();
+    (server, key)
+}
+
+/// `glassbox mcp`, spoken to by hand.
+struct Program {
+    _child: Child,
+    input: ChildStdin,
+    output: tokio::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Program {
+    fn start(url: &str, key: &str, more: &[&str]) -> Self {
+        let arguments: Vec<&str> = ["mcp", "--url", url].iter().chain(more).copied().collect();
+        let mut child = program::command(&arguments, &[("GLASSBOX_API_KEY", key)])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("it can be run");
+        let input = child.stdin.take().expect("piped");
+        let output = BufReader::new(child.stdout.take().expect("piped")).lines();
+        Self { _child: child, input, output }
+    }
+
+    async fn ask(&mut self, method: &str, params: Value) -> Value {
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.input.write_all(format!("{message}\n").as_bytes()).await.expect("it reads");
+        let line = tokio::time::timeout(ANSWER, self.output.next_line()).await.expect("in time").expect("text");
+        serde_json::from_str(&line.expect("it goes on")).expect("nothing but the protocol is on stdout")
+    }
+
+    async fn initialize(&mut self) -> Value {
+        let client = json!({"name": "by-hand", "version": "1"});
+        self.ask("initialize", json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client})).await
+    }
+
+    async fn exec(&mut self, command: &str) -> String {
+        let said = self.ask("tools/call", json!({"name": "shell_exec", "arguments": {"command": command}})).await;
+        said["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("a text: {said}")).to_owned()
+    }
+}
+
+#[tokio::test]
+async fn the_program_and_the_workspace_outlive_a_restart_of_the_server() {
+    let (mut server, key) = server_and_key().await;
+    let address = server.address();
+    let mut program = Program::start(&server.address(), &key, &["--profile", "open"]);
+    assert_eq!(program.initialize().await["result"]["serverInfo"]["name"], "glassbox");
+    assert_eq!(program.exec("echo kept > file; cat file").await, "exit=0\noutput:\nkept\n");
+    server.stop();
+    let away = program.ask("tools/list", json!({})).await;
+    assert!(away["error"]["message"].as_str().is_some_and(|why| why.contains("did not answer")), "{away}");
+    server.restart(&address).await;
+    let again = program.exec("cat file").await;
+    assert!(again.ends_with("exit=0\noutput:\nkept\n"), "{again}");
+    let operator = server.operator();
+    let sessions: SessionList = operator.get("/v1/sessions").await.ok().expect("a list");
+    assert_eq!(sessions.sessions.len(), 1, "the same sandbox");
+    assert_eq!(sessions.sessions[0].created_by.name(), "by-hand 1");
+}
+
+#[tokio::test]
+async fn the_program_says_what_is_wrong_in_the_protocol_and_on_stderr_before_it() {
+    let (server, _) = server_and_key().await;
+    let mut program = Program::start(&server.address(), "wrong", &[]);
+    let refused = program.initialize().await;
+    assert!(refused["error"]["message"].as_str().is_some_and(|why| why.contains("key is not valid")), "{refused}");
+    let absent = program::run(&["mcp", "--url", &server.address()], &[]).await;
+    assert!(absent.refusal().contains("--key-file"), "{absent:?}");
+    assert!(absent.stdout.is_empty());
+    let address = program::run(&["mcp", "--url", "https://localhost:1"], &[("GLASSBOX_API_KEY", "x")]).await;
+    assert!(address.refusal().contains("http://"), "{address:?}");
+}
