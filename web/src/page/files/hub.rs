@@ -43,7 +43,6 @@ pub struct Files {
     clock: Clock,
     route: Route,
     session: StoredValue<SessionId>,
-    home: StoredValue<String>,
     /// The tree; `None` until its session is known.
     pub tree: RwSignal<Tree>,
     /// The row that has the keyboard.
@@ -79,7 +78,6 @@ impl Files {
             clock: use_clock(),
             route,
             session: StoredValue::new(session),
-            home: StoredValue::new(String::new()),
             tree: RwSignal::new(Tree::default()),
             chosen: RwSignal::new(0),
             file,
@@ -104,11 +102,6 @@ impl Files {
         self.may.with(|may| matches!(may, Some(Ok(()))))
     }
 
-    /// The folder to begin with.
-    pub fn home(self) -> String {
-        self.home.get_value()
-    }
-
     /// Starts to load and to follow, once.
     pub fn begin(self, profile: Profile) {
         if self.begun.get_value() {
@@ -119,7 +112,6 @@ impl Files {
             Profile::Open => "/root",
             Profile::Hardened => "",
         };
-        self.home.set_value(home.to_owned());
         self.tree.set(Tree::new(home));
         self.fill();
         spawn_local(self.follow());
@@ -260,7 +252,7 @@ impl Files {
         let Some(file) = self.loaded.try_get_untracked() else { return };
         if let Some((_, loaded)) = file.filter(|(file, _)| *file == path) {
             let acting = self.tree.try_with_untracked(|tree| tree.is_acting(&path)) == Some(true);
-            let was_gone = self.fate.try_with_untracked(is_gone) == Some(true);
+            let was_gone = self.found_gone() == Some(true);
             if (answer.changed || was_gone) && !acting {
                 // What was asked before a save of ours may be answered after it.
                 let other = answer.version != loaded;
@@ -272,16 +264,21 @@ impl Files {
         }
     }
 
+    /// Is the open file gone, as far as anybody looked? `None`: the page is.
+    fn found_gone(self) -> Option<bool> {
+        self.fate.try_with_untracked(|fate| matches!(fate, Some(Fate::Gone { .. })))
+    }
+
     /// Nothing is at this path any more.
     pub fn gone(self, path: &str) {
-        if self.is_open(path) && self.fate.try_with_untracked(is_gone) == Some(false) {
+        if self.is_open(path) && self.found_gone() == Some(false) {
             self.fate.set(Some(Fate::Gone { at: self.clock.exact() }));
         }
     }
 
     /// Is the open file gone, or the session and all its files?
     pub fn is_gone(self) -> bool {
-        self.fate.with(is_gone) || self.session_ended()
+        self.fate.with(|fate| matches!(fate, Some(Fate::Gone { .. }))) || self.session_ended()
     }
 
     /// Is the session over?
@@ -318,10 +315,6 @@ impl Files {
             self.route.go(&self.address(&path), Go::There);
         }
     }
-}
-
-fn is_gone(fate: &Option<Fate>) -> bool {
-    matches!(fate, Some(Fate::Gone { .. }))
 }
 
 fn question(tree: &Tree, path: String, cursor: Option<String>, limit: usize) -> Question {
