@@ -3,7 +3,7 @@
 #
 #   helper  glassbox-inside, static, into target/helper/glassbox-inside
 #   web     the page, by trunk, into web/dist (left alone while none of its inputs changed)
-#   server  the program `glassbox`, dev profile: the one that runs, and the one that the tests use
+#   server  the program `glassbox`, dev profile: the one that runs, and the one that the tests use; and the library's examples
 #   tests   the test programs, without running them
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -63,7 +63,7 @@ build_web() (
 
 # --workspace with one program, not -p: cargo then chooses the same crate features as for the tests, and the two share what
 # they compiled.
-build_server() { cargo build "${LOCKED[@]}" --workspace --bin glassbox; }
+build_server() { cargo build "${LOCKED[@]}" --workspace --bin glassbox --example quickstart --example tool_loop; }
 
 build_tests() { cargo nextest run "${LOCKED[@]}" --workspace --no-run; }
 

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! cli      commands of the binary
+//! sandbox  one sandbox without a server
 //! server   configuration, data directory, and putting all of it together
 //! http     the outside world's requests into calls
 //! tools    what models call
@@ -21,6 +22,8 @@
 //! ```
 //!
 //! `tests/tests/it/architecture.rs` reads this list and keeps it true.
+//!
+//! For Rust programs that need a sandbox and no server there is [`Sandbox`].
 
 pub mod access;
 pub mod cli;
@@ -34,7 +37,12 @@ pub mod history;
 pub mod http;
 pub mod ids;
 pub mod runtime;
+pub mod sandbox;
 pub mod server;
 pub mod session;
 pub mod store;
 pub mod tools;
+
+pub use glassbox_shared::session::Profile;
+pub use glassbox_shared::tools::{Format, ToolAnswer};
+pub use sandbox::{Sandbox, SandboxConfig, SandboxError};

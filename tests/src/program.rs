@@ -61,7 +61,10 @@ pub async fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Ran {
     }
 }
 
-/// The instances whose one-off data directories (of `glassbox run`) are or were below `folder`.
+/// Where, in the folder that `XDG_DATA_HOME` names, sandboxes without a server have theirs.
+pub const SANDBOXES: &str = "glassbox-sandboxes";
+
+/// The instances of the sandboxes without a server that have their folders in this one.
 pub fn one_off_instances(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let instance = |entry: std::fs::DirEntry| std::fs::read_to_string(entry.path().join("instance")).ok();

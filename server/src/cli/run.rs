@@ -1,7 +1,4 @@
 //! `glassbox run -- COMMAND`: one command in a sandbox of its own.
-//!
-//! It has its own instance label and a temporary data directory, so that no server's sweep touches it and nothing of it
-//! stays.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -9,18 +6,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use glassbox_shared::actor::{Actor, Role};
 use glassbox_shared::command::{CommandState, Interruption, KillCommand, RunCommand, signal_name};
-use glassbox_shared::session::{CreateSession, MemorySize, Profile};
-use tokio_util::sync::CancellationToken;
+use glassbox_shared::session::Profile;
 
 use super::signals::Signals;
 use crate::command::Command;
-use crate::control::Principal;
-use crate::server::config::{Config, DEFAULT_IMAGE};
-use crate::server::data::DataDir;
-use crate::server::{self, Server};
-use crate::session::Session;
+use crate::sandbox::{Sandbox, SandboxConfig};
+use crate::server::config::DEFAULT_IMAGE;
 
 /// Bytes read from the log at a time.
 const READ: usize = 64 * 1024;
@@ -59,56 +51,31 @@ pub(super) fn profile(text: &str) -> Result<Profile, String> {
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     // Each of them ends the command and removes the sandbox.
     let mut signals = Signals::follow()?;
-    let folder =
-        tempfile::Builder::new().prefix("glassbox-run-").tempdir().context("a temporary folder could not be made")?;
-    let data = DataDir::open(folder.path())?;
-    let config = Config { data_dir: folder.path().to_owned(), image: arguments.image.clone(), ..Config::default() };
-    let runtime = server::connect(&config.image, data.instance())?;
-    let shutdown = CancellationToken::new();
-    let server = Server::start(config, data, runtime, shutdown.clone()).await?;
-    let outcome = in_sandbox(&server, arguments, &mut signals).await;
-    // The sandbox goes in every case; only then everything else.
-    let removed =
-        server.sessions().end_all().await.map_err(anyhow::Error::new).context("the sandbox could not be removed");
-    shutdown.cancel();
-    server.stop().await;
+    let Arguments { profile, image, memory, command } = arguments;
+    let config = SandboxConfig { image, profile, memory, ..SandboxConfig::default() };
+    let sandbox = tokio::select! {
+        started = Sandbox::start(config) => started?,
+        () = signals.any() => anyhow::bail!("interrupted before the sandbox was ready"),
+    };
+    let outcome = in_sandbox(&sandbox, &command, &mut signals).await;
+    // The sandbox goes in every case.
+    let removed = sandbox.stop().await;
     let code = outcome?;
     removed?;
     Ok(code)
 }
 
-async fn in_sandbox(server: &Server, arguments: Arguments, signals: &mut Signals) -> anyhow::Result<ExitCode> {
-    let who = Principal {
-        tenant: "run".into(),
-        role: Role::Operator,
-        actor: Actor::Human { name: "you".into() },
-        key_id: None,
-    };
-    let request = CreateSession {
-        name: Some("glassbox run".into()),
-        profile: Some(arguments.profile),
-        persistent: Some(true),
-        memory: arguments.memory.map(MemorySize::Text),
-        ..CreateSession::default()
-    };
-    let made = tokio::select! {
-        made = server.sessions().create(&who, request) => made.map_err(anyhow::Error::new)?,
-        () = signals.any() => anyhow::bail!("interrupted before the sandbox was ready"),
-    };
-    let session = server.sessions().get(&who.tenant, &made.session_id).map_err(anyhow::Error::new)?;
-    let command = RunCommand { command: shell_words(&arguments.command), ..RunCommand::default() };
-    let started = session.run(&who, command).await.map_err(anyhow::Error::new)?;
+async fn in_sandbox(sandbox: &Sandbox, words: &[String], signals: &mut Signals) -> anyhow::Result<ExitCode> {
+    let session = sandbox.session();
+    let command = RunCommand { command: shell_words(words), ..RunCommand::default() };
+    let started = session.run(sandbox.who(), command).await.map_err(anyhow::Error::new)?;
     let command = session.command(&started.command_id).await.map_err(anyhow::Error::new)?;
-    follow(&session, &who, &command, signals).await
+    follow(sandbox, &command, signals).await
 }
 
 /// Copies the output to this terminal until the command ends; Ctrl-C kills the command.
-async fn follow(
-    session: &Session,
-    who: &Principal,
-    command: &Command,
-    signals: &mut Signals,
-) -> anyhow::Result<ExitCode> {
+async fn follow(sandbox: &Sandbox, command: &Command, signals: &mut Signals) -> anyhow::Result<ExitCode> {
+    let (session, who) = (sandbox.session(), sandbox.who());
     let log = command.log().await.map_err(anyhow::Error::new)?;
     let mut grown = log.watch();
     let mut offset = 0;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use glassbox_tests::program::{command, one_off_instances, run};
+use glassbox_tests::program::{SANDBOXES, command, one_off_instances, run};
 use glassbox_tests::{docker, eventually, process};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
@@ -12,7 +12,7 @@ use tokio::process::Child;
 /// For a sandbox to be made or removed on a busy machine.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// A folder for its temporary data, so that its instance can be found.
+/// A folder for its data, so that its instance can be found.
 fn temporary() -> (TempDir, String) {
     docker::require();
     let folder = tempfile::tempdir().expect("a folder can be made");
@@ -22,7 +22,7 @@ fn temporary() -> (TempDir, String) {
 
 /// Its instance, once it has one.
 async fn instance_in(folder: &Path) -> String {
-    eventually("it has an instance", LIMIT, async || one_off_instances(folder).pop()).await
+    eventually("it has an instance", LIMIT, async || one_off_instances(&folder.join(SANDBOXES)).pop()).await
 }
 
 /// Waits for the word with which the commands here begin.
@@ -42,6 +42,7 @@ async fn wrote_begun(child: &mut Child) {
 fn assert_nothing_left(folder: &Path, instance: &str) {
     let left = (docker::containers(instance), docker::workspaces(instance));
     assert_eq!(left, (Vec::new(), Vec::new()), "its sandbox is removed");
+    let folder = folder.join(SANDBOXES);
     let files: Vec<_> = std::fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.file_name()).collect();
     assert!(files.is_empty(), "its data is removed: {files:?}");
 }
@@ -50,7 +51,8 @@ fn assert_nothing_left(folder: &Path, instance: &str) {
 async fn output_streams_line_by_line_and_the_exit_code_is_the_commands() {
     let (folder, path) = temporary();
     let script = "for i in 1 2 3; do echo $i; sleep 1; done; exit 7";
-    let mut child = command(&["run", "--", "bash", "-c", script], &[("TMPDIR", &path)]).spawn().expect("it starts");
+    let mut child =
+        command(&["run", "--", "bash", "-c", script], &[("XDG_DATA_HOME", &path)]).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let mut came = Vec::new();
     let reading = async {
@@ -92,7 +94,8 @@ async fn its_kernel_is_gvisor_and_arguments_and_bytes_arrive_as_they_are() {
 async fn ctrl_c_kills_the_command_and_removes_the_sandbox() {
     let (folder, path) = temporary();
     let script = "trap 'echo told; exit 3' TERM; echo begun; sleep 950 & wait";
-    let mut child = command(&["run", "--", "bash", "-c", script], &[("TMPDIR", &path)]).spawn().expect("it starts");
+    let mut child =
+        command(&["run", "--", "bash", "-c", script], &[("XDG_DATA_HOME", &path)]).spawn().expect("it starts");
     wrote_begun(&mut child).await;
     let instance = instance_in(folder.path()).await;
     assert_eq!(docker::containers(&instance).len(), 1);
@@ -107,7 +110,7 @@ async fn ctrl_c_kills_the_command_and_removes_the_sandbox() {
 #[tokio::test]
 async fn a_terminal_that_goes_away_or_a_stop_from_outside_leaves_no_sandbox() {
     let (folder, path) = temporary();
-    let mut child = command(&["run", "--", "bash", "-c", "echo begun; sleep 951"], &[("TMPDIR", &path)])
+    let mut child = command(&["run", "--", "bash", "-c", "echo begun; sleep 951"], &[("XDG_DATA_HOME", &path)])
         .spawn()
         .expect("it starts");
     wrote_begun(&mut child).await;

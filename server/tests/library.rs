@@ -1,0 +1,208 @@
+//! The library: sandboxes of a program, without a server. Its two examples run here as well.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use glassbox::{Sandbox, SandboxConfig};
+use glassbox_tests::process::{binary, glassbox_at};
+use glassbox_tests::program::{SANDBOXES, command, one_off_instances};
+use glassbox_tests::{docker, eventually};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+/// For a sandbox to be made or removed on a busy machine.
+const LIMIT: Duration = Duration::from_mins(2);
+
+fn folder() -> TempDir {
+    docker::require();
+    tempfile::tempdir().expect("a folder can be made")
+}
+
+fn small(folder: &Path) -> SandboxConfig {
+    SandboxConfig { memory: Some("512m".to_owned()), folder: Some(folder.to_owned()), ..SandboxConfig::default() }
+}
+
+async fn start(folder: &Path) -> Sandbox {
+    Sandbox::start(small(folder)).await.expect("a sandbox")
+}
+
+/// The instance of the only sandbox there.
+fn instance_in(folder: &Path) -> String {
+    let mut found = one_off_instances(folder);
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+fn left(folder: &Path, instance: &str) -> (Vec<String>, Vec<String>, usize) {
+    let files = std::fs::read_dir(folder).map_or(0, Iterator::count);
+    (docker::containers(instance), docker::workspaces(instance), files)
+}
+
+fn assert_nothing_left(folder: &Path, instance: &str) {
+    assert_eq!(left(folder, instance), (Vec::new(), Vec::new(), 0), "containers, workspaces and files");
+}
+
+#[tokio::test]
+async fn files_and_processes_stay_from_call_to_call_and_a_stop_removes_all() {
+    let folder = folder();
+    let sandbox = start(folder.path()).await;
+    let instance = instance_in(folder.path());
+    assert_eq!(docker::containers(&instance).len(), 1, "it is found by its label");
+    let begun = "echo kept > note; export X=1; cd /tmp; sleep 960 > /dev/null 2>&1 & echo $! > /root/pid; echo begun";
+    assert_eq!(sandbox.shell_exec(begun, None).await, "exit=0\noutput:\nbegun\n");
+    let look = "cat note; pwd; echo ${X:-none}; kill -0 $(cat pid) && echo alive";
+    assert_eq!(sandbox.shell_exec(look, None).await, "exit=0\noutput:\nkept\n/root\nnone\nalive\n");
+    let wrote = sandbox.dispatch("write_file", &json!({"path": "sub/a.txt", "content": "ä\n"})).await;
+    assert!(!wrote.is_error, "{wrote:?}");
+    assert_eq!(sandbox.shell_exec("cat sub/a.txt", None).await, "exit=0\noutput:\nä\n");
+
+    sandbox.stop().await.expect("removed");
+    assert_nothing_left(folder.path(), &instance);
+    let refused = "ERROR: the sandbox is not running: it was stopped or has ended; nothing can be run in it any more";
+    assert_eq!(sandbox.shell_exec("true", None).await, refused);
+    assert_eq!(sandbox.shell_wait(None).await, refused);
+    let answer = sandbox.dispatch("no_such_tool", &json!({})).await;
+    assert_eq!((answer.text.as_str(), answer.is_error), (refused, true));
+    sandbox.stop().await.expect("it is gone already");
+}
+
+#[tokio::test]
+async fn a_command_that_takes_longer_goes_on_is_waited_for_and_killed() {
+    let folder = folder();
+    let config = SandboxConfig { exec_timeout: Duration::from_secs(1), ..small(folder.path()) };
+    let sandbox = Sandbox::start(config).await.expect("a sandbox");
+    let held = "echo begun; until [ -e go ]; do sleep 0.05; done; echo done";
+    let text = sandbox.shell_exec(held, None).await;
+    assert!(text.starts_with("still running after ") && text.contains("\noutput so far:\nbegun\n"), "{text}");
+    let text = sandbox.shell_exec("true", None).await;
+    assert!(text.starts_with("ERROR: a command has been running for "), "{text}");
+    let released = sandbox.dispatch("shell_exec", &json!({"command": "touch go", "background": true})).await;
+    assert!(released.text.starts_with("started in the background\n"), "{released:?}");
+    assert_eq!(sandbox.shell_wait(Some(60.0)).await, "exit=0\noutput:\ndone\n");
+
+    // A call that is given up takes nothing away, and another task may kill what it waits for.
+    let begun = sandbox.shell_exec("echo first; sleep 961", Some(60.0));
+    let given_up = tokio::time::timeout(Duration::from_secs(2), begun).await;
+    assert!(given_up.is_err(), "{given_up:?}");
+    let (waited, killed) = tokio::join!(sandbox.shell_wait(Some(60.0)), sandbox.shell_kill());
+    let texts = [waited, killed];
+    assert!(texts.iter().any(|text| text.starts_with("killed (exit=143)\n[SIGTERM after ")), "{texts:?}");
+    assert_eq!(texts.iter().filter(|text| text.contains("first\n")).count(), 1, "each byte comes once: {texts:?}");
+    assert_eq!(sandbox.shell_kill().await, "ERROR: no command is currently running; start one with shell_exec");
+    let unknown = sandbox.dispatch("shell", &json!({})).await;
+    assert!(unknown.text.starts_with("ERROR: there is no tool \"shell\"; the tools are shell_exec, "), "{unknown:?}");
+    sandbox.stop().await.expect("removed");
+}
+
+#[test]
+fn a_drop_removes_the_sandbox_also_when_the_programs_runtime_is_gone() {
+    let folder = folder();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let sandbox = runtime.block_on(start(folder.path()));
+    let instance = instance_in(folder.path());
+    assert_eq!(docker::containers(&instance).len(), 1);
+    runtime.block_on(async { sandbox.shell_exec("sleep 962 & sleep 963", Some(0.0)).await });
+    drop(runtime);
+    drop(sandbox);
+    assert_nothing_left(folder.path(), &instance);
+}
+
+#[tokio::test]
+async fn a_start_that_is_given_up_leaves_nothing() {
+    let folder = folder();
+    let instance = tokio::select! {
+        started = Sandbox::start(small(folder.path())) => panic!("too soon: {started:?}"),
+        instance = eventually("it has an instance", LIMIT, async || one_off_instances(folder.path()).pop()) => instance,
+    };
+    assert_nothing_left(folder.path(), &instance);
+    let refused = SandboxConfig { image: "no-such-image:latest".to_owned(), ..small(folder.path()) };
+    let refusal = Sandbox::start(refused).await.expect_err("there is no such image").to_string();
+    assert!(refusal.contains("no-such-image"), "{refusal}");
+    let files = std::fs::read_dir(folder.path()).expect("a folder").count();
+    assert_eq!(files, 0, "a start that failed leaves nothing either");
+}
+
+#[tokio::test]
+async fn several_sandboxes_of_one_program_know_nothing_of_each_other() {
+    let folder = folder();
+    let (one, other) = tokio::join!(start(folder.path()), start(folder.path()));
+    assert_eq!(one_off_instances(folder.path()).len(), 2);
+    let (first, second) = tokio::join!(one.shell_exec("echo one > who", None), other.shell_exec("ls", None));
+    assert_eq!((first.as_str(), second.as_str()), ("exit=0\noutput:\n", "exit=0\noutput:\n"));
+    one.stop().await.expect("removed");
+    assert_eq!(other.shell_exec("ls; echo still here", None).await, "exit=0\noutput:\nstill here\n");
+    other.stop().await.expect("removed");
+}
+
+#[tokio::test]
+async fn the_sandbox_of_a_killed_program_goes_at_the_next_start() {
+    let home = folder();
+    let path = home.path().to_str().expect("a plain path");
+    let mut child = command(&["run", "--", "bash", "-c", "echo begun; sleep 964"], &[("XDG_DATA_HOME", path)])
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let first = tokio::time::timeout(LIMIT, lines.next_line()).await.expect("in time").expect("text");
+    assert_eq!(first.as_deref(), Some("begun"));
+    let folder = home.path().join(SANDBOXES);
+    let killed = instance_in(&folder);
+    child.kill().await.expect("killed");
+    assert_eq!(docker::containers(&killed).len(), 1, "nobody is left to remove it");
+
+    let sandbox = start(&folder).await;
+    eventually("it is gone, and its folder", LIMIT, async || {
+        let instances = one_off_instances(&folder);
+        (docker::containers(&killed).is_empty() && docker::workspaces(&killed).is_empty() && instances.len() == 1)
+            .then_some(())
+    })
+    .await;
+    assert_eq!(sandbox.shell_exec("echo well", None).await, "exit=0\noutput:\nwell\n");
+    let instance = instance_in(&folder);
+    sandbox.stop().await.expect("removed");
+    assert_nothing_left(&folder, &instance);
+}
+
+/// Runs an example to its end; what it printed.
+async fn example(name: &str) -> String {
+    let home = folder();
+    let program = binary().with_file_name("examples").join(name);
+    assert!(program.is_file(), "the example {} is not there; run scripts/build.sh server.", program.display());
+    let mut program = glassbox_at(&program);
+    program.env("XDG_DATA_HOME", home.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut program = tokio::process::Command::from(program);
+    program.kill_on_drop(true);
+    let output = tokio::time::timeout(LIMIT, program.output()).await.expect("it ends in time").expect("it runs");
+    let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}: {printed}{said}", output.status);
+    let files = std::fs::read_dir(home.path().join(SANDBOXES)).expect("its folder").count();
+    assert_eq!(files, 0, "nothing is left of its sandbox");
+    printed.into_owned()
+}
+
+#[tokio::test]
+async fn the_example_of_the_first_lines_prints_what_they_say() {
+    let printed = example("quickstart").await;
+    let pieces =
+        ["exit=0\noutput:\n\n", "42\n", "42\n/tmp\n", "/root\n", "still running after 1s; ", "begun\n", "done\n"];
+    let mut rest = printed.as_str();
+    for piece in pieces {
+        let at = rest.find(piece).unwrap_or_else(|| panic!("{piece:?} comes in its turn:\n{printed}"));
+        rest = &rest[at + piece.len()..];
+    }
+}
+
+#[tokio::test]
+async fn the_example_of_a_loop_answers_its_question_with_every_kind_of_answer() {
+    let printed = example("tool_loop").await;
+    for piece in [
+        "reads: wrote ",
+        "reads: ERROR: there is no tool \"run\"; ",
+        "reads: still running after 1s; ",
+        "reads: exit=0",
+        "model: They are 2, 3, 5, 7, 11, 13, 17, 19, 23, 29.",
+    ] {
+        assert!(printed.contains(piece), "{piece:?}:\n{printed}");
+    }
+}
