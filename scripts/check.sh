@@ -15,7 +15,7 @@ check() { timed "$@" || failed+=("$1"); }
 
 check_shell() {
   local file code=0
-  for file in scripts/*.sh images/*/*.sh .ci/run; do bash -n "$file" || code=1; done
+  for file in scripts/*.sh images/*/*.sh examples/*.sh .ci/run; do bash -n "$file" || code=1; done
   if have shellcheck; then shellcheck -x -S warning scripts/*.sh images/*/build.sh .ci/run || code=1; fi
   return "$code"
 }
