@@ -1,5 +1,7 @@
 //! `write_file`, `read_file`, `list_files`, `edit_file`: by the session's file service, as the sandbox's user.
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::files::frames::{Answer, Head, Operation, Range};
@@ -73,7 +75,8 @@ impl Calling<'_> {
                     Ok(_) => return Err(unexpected()),
                     // A folder below that is gone meanwhile, or closed to the sandbox's user, hides nothing else.
                     Err(error) if !prefix.is_empty() && is_of_that_folder(error.code) => {
-                        list.push_str(&format!("{prefix}  ({})\n", error.detail));
+                        // Writing to a string cannot fail.
+                        let _ = writeln!(list, "{prefix}  ({})", error.detail);
                         continue 'folders;
                     }
                     Err(error) => return Err(error),
@@ -99,9 +102,7 @@ impl Calling<'_> {
             folders.append(&mut inside);
         }
         if cut {
-            list.push_str(&format!(
-                "... [only the first {MAX_ENTRIES} entries; list a folder below, or use find] ...\n"
-            ));
+            let _ = writeln!(list, "... [only the first {MAX_ENTRIES} entries; list a folder below, or use find] ...");
         }
         let text =
             if list.is_empty() { "(the folder is empty)".to_owned() } else { list.trim_end_matches('\n').to_owned() };

@@ -341,8 +341,8 @@ fn every_reader_gets_every_byte_once() {
                 let name = ["a", "b"][*who];
                 match step {
                     Step::Exec { lines, hang } => {
-                        let text: String = (0..*lines).map(|line| format!("{name}{nth}.{line}\n")).collect();
-                        let prints: String = text.lines().map(|line| format!("print {line}; ")).collect();
+                        let text = (0..*lines).fold(String::new(), |text, line| text + &format!("{name}{nth}.{line}\n"));
+                        let prints = text.lines().fold(String::new(), |prints, line| prints + "print " + line + "; ");
                         let end = if *hang { "hang" } else { "exit 3" };
                         let input = json!({"command": format!("{prints}{end}"), "timeout": 0.001});
                         let answer = stage.call_as(name, "shell_exec", input).await;
@@ -368,7 +368,9 @@ fn every_reader_gets_every_byte_once() {
                         );
                         let mut both = [one, other];
                         both.sort_by_key(|answer| answer.offset);
-                        both.iter().for_each(|answer| note(&mut told[*who], answer));
+                        for answer in &both {
+                            note(&mut told[*who], answer);
+                        }
                     }
                 }
             }

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use glassbox_shared::session::SessionList;
-use glassbox_tests::{TestServer, process, program};
+use glassbox_tests::{TestServer, eventually, process, program};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -96,19 +96,28 @@ struct Program {
 
 impl Program {
     fn start(url: &str, key: &str, more: &[&str]) -> Self {
+        Self::start_in(url, &[("GLASSBOX_API_KEY", key)], more)
+    }
+
+    fn start_in(url: &str, environment: &[(&str, &str)], more: &[&str]) -> Self {
         let arguments: Vec<&str> = ["mcp", "--url", url].iter().chain(more).copied().collect();
-        let mut child = program::command(&arguments, &[("GLASSBOX_API_KEY", key)])
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("it can be run");
+        let mut child = program::command(&arguments, environment).stdin(Stdio::piped()).spawn().expect("it can be run");
         let input = child.stdin.take().expect("piped");
         let output = BufReader::new(child.stdout.take().expect("piped")).lines();
         Self { _child: child, input, output }
     }
 
     async fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.say(method, params).await;
+        self.hear().await
+    }
+
+    async fn say(&mut self, method: &str, params: Value) {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         self.input.write_all(format!("{message}\n").as_bytes()).await.expect("it reads");
+    }
+
+    async fn hear(&mut self) -> Value {
         let line = tokio::time::timeout(ANSWER, self.output.next_line()).await.expect("in time").expect("text");
         serde_json::from_str(&line.expect("it goes on")).expect("nothing but the protocol is on stdout")
     }
@@ -131,13 +140,22 @@ async fn the_program_and_the_workspace_outlive_a_restart_of_the_server() {
     let mut program = Program::start(&server.address(), &key, &["--profile", "open"]);
     assert_eq!(program.initialize().await["result"]["serverInfo"]["name"], "glassbox");
     assert_eq!(program.exec("echo kept > file; cat file").await, "exit=0\noutput:\nkept\n");
+    // A call that waits does not hold the stop up.
+    program.say("tools/call", json!({"name": "shell_exec", "arguments": {"command": "sleep 600"}})).await;
+    let operator = server.operator();
+    eventually("the command runs", ANSWER, async || {
+        let list: SessionList = operator.get("/v1/sessions").await.ok().expect("a list");
+        (list.sessions[0].commands_running == 1).then_some(())
+    })
+    .await;
     server.stop();
+    let stopped = program.hear().await.to_string();
+    assert!(stopped.contains("shutting down") || stopped.contains("ended without an answer"), "{stopped}");
     let away = program.ask("tools/list", json!({})).await;
     assert!(away["error"]["message"].as_str().is_some_and(|why| why.contains("did not answer")), "{away}");
     server.restart(&address).await;
     let again = program.exec("cat file").await;
     assert!(again.ends_with("exit=0\noutput:\nkept\n"), "{again}");
-    let operator = server.operator();
     let sessions: SessionList = operator.get("/v1/sessions").await.ok().expect("a list");
     assert_eq!(sessions.sessions.len(), 1, "the same sandbox");
     assert_eq!(sessions.sessions[0].created_by.name(), "by-hand 1");
@@ -145,7 +163,12 @@ async fn the_program_and_the_workspace_outlive_a_restart_of_the_server() {
 
 #[tokio::test]
 async fn the_program_says_what_is_wrong_in_the_protocol_and_on_stderr_before_it() {
-    let (server, _) = server_and_key().await;
+    let (server, key) = server_and_key().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("key");
+    std::fs::write(&file, format!("{key}\n")).expect("written");
+    let mut right = Program::start_in(&server.address(), &[], &["--key-file", &file.display().to_string()]);
+    assert_eq!(right.initialize().await["result"]["serverInfo"]["name"], "glassbox");
     let mut program = Program::start(&server.address(), "wrong", &[]);
     let refused = program.initialize().await;
     assert!(refused["error"]["message"].as_str().is_some_and(|why| why.contains("key is not valid")), "{refused}");

@@ -31,6 +31,9 @@ const REQUESTS: usize = 64;
 /// For ending the session at the server when the client leaves.
 const GOODBYE: Duration = Duration::from_secs(2);
 
+/// What the examples for curl call the key; one that is set for them is good for this, too.
+const OTHER_VARIABLE: &str = "GLASSBOX_KEY";
+
 /// Serve MCP on stdin and stdout, for clients that start a program. All that is done in the sandbox goes to a server.
 #[derive(Debug, Args)]
 pub struct Arguments {
@@ -53,12 +56,15 @@ pub struct Arguments {
 
 impl Arguments {
     async fn key(&self) -> anyhow::Result<String> {
-        let key = match (&self.key, &self.key_file) {
-            (Some(key), _) => key.clone(),
-            (None, Some(file)) => tokio::fs::read_to_string(file)
+        let key = match (&self.key, &self.key_file, std::env::var(OTHER_VARIABLE)) {
+            (Some(key), _, _) => key.clone(),
+            (None, Some(file), _) => tokio::fs::read_to_string(file)
                 .await
                 .with_context(|| format!("cannot read the key in {}", file.display()))?,
-            (None, None) => bail!("a key is needed: set GLASSBOX_API_KEY, or name a file with it by --key-file"),
+            (None, None, Ok(key)) => key,
+            (None, None, Err(_)) => {
+                bail!("a key is needed: set GLASSBOX_API_KEY, or name a file with it by --key-file")
+            }
         };
         let key = key.trim();
         anyhow::ensure!(!key.is_empty(), "the key is empty");

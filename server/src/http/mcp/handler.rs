@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use axum::http::request::Parts;
 use glassbox_shared::text::plain;
-use glassbox_shared::tools::{Call, TOOLS, ToolAnswer};
+use glassbox_shared::tools::{Call, TOOLS, Tool, ToolAnswer};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, InitializeRequestParams,
     InitializeResult, ListToolsResult, MetaObject, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion,
-    ServerCapabilities, ServerConfig, Tool,
+    ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -112,7 +112,7 @@ impl ServerHandler for Handler {
         Ok(ListToolsResult::with_all_items(listed::tools()))
     }
 
-    fn get_tool(&self, name: &str) -> Option<Tool> {
+    fn get_tool(&self, name: &str) -> Option<rmcp::model::Tool> {
         listed::tool(name)
     }
 
@@ -226,7 +226,7 @@ impl OneCall<'_> {
         }
         if TOOLS.into_iter().all(|tool| tool.name() != self.name) {
             let name: String = self.name.chars().take(MAX_CLIENT).collect();
-            let names = TOOLS.into_iter().map(|tool| tool.name()).chain(MORE.into_iter().map(More::name));
+            let names = TOOLS.into_iter().map(Tool::name).chain(MORE.into_iter().map(More::name));
             return Err(format!("there is no tool {name:?}; the tools are {}", names.collect::<Vec<_>>().join(", ")));
         }
         Call::parse(self.name, input).map(|_| Asked::Shell)

@@ -191,7 +191,8 @@ impl Seat {
             .filter(|client| client.name == name)
             .map(|client| client.nth)
             .collect();
-        let nth = (1..).find(|nth| !taken.contains(nth)).unwrap_or_default();
+        // Of one more than are taken, one is free.
+        let nth = (1..=taken.len() + 1).find(|nth| !taken.contains(nth)).unwrap_or_default();
         self.client.get_or_init(|| Client { name: name.to_owned(), label: label.to_owned(), nth }).clone()
     }
 

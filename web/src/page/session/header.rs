@@ -50,6 +50,11 @@ pub fn Header() -> impl IntoView {
                 .is_some_and(|(me, session)| !session.ended() && may_delete(me.role, &me.actor, &session.view))
         })
     });
+    // Two agents in one sandbox are hardly ever meant to be there.
+    let together = Memo::new(move |_| {
+        let shared = |session: &&Session| session.view.clients.len() > 1;
+        session.with(|session| session.as_ref().filter(shared).map(|session| plain(&session.view.clients.join(", "))))
+    });
     let purging = RwSignal::new(false);
     let may_purge = Memo::new(move |_| ended.get() && account.me().is_some_and(|me| may_purge(me.role)));
     let side = move |pane: Pane, icon: Name, text: &'static str, title: &'static str| {
@@ -69,6 +74,7 @@ pub fn Header() -> impl IntoView {
                 <span title="Profile">{part(read(|session| session.view.profile.as_str().to_owned()))}</span>
             </p>
             {part(move || (!ended.get()).then(|| view! { <span class="badge" class:human=human title=since data-testid="control">{part(read(control))}</span> }))}
+            {part(move || together.get().map(|names| view! { <span class="badge" title="MCP clients that share this sandbox" data-testid="clients">{names}</span> }))}
             <div class="acts">
                 {part(move || (!ended.get()).then(|| side(Pane::Files, Name::Folder, "Files", "The files of the sandbox (f)")))}
                 {side(Pane::Info, Name::Info, "Info", "Facts about the session (i)")}
