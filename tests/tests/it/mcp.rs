@@ -162,6 +162,28 @@ async fn the_program_and_the_workspace_outlive_a_restart_of_the_server() {
 }
 
 #[tokio::test]
+async fn three_programs_with_the_shipped_configuration_have_three_sandboxes() {
+    let (server, key) = server_and_key().await;
+    let file = root().join("examples/mcp/claude-desktop/claude_desktop_config.json");
+    let config: Value = serde_json::from_slice(&std::fs::read(file).expect("it is shipped")).expect("JSON");
+    let shipped = &config["mcpServers"]["glassbox"];
+    assert_eq!(shipped["command"], "glassbox");
+    assert!(shipped["env"]["GLASSBOX_API_KEY"].is_string() && shipped["env"]["GLASSBOX_URL"].is_string());
+    let arguments: Vec<&str> =
+        shipped["args"].as_array().expect("a list").iter().filter_map(Value::as_str).skip(1).collect();
+    for name in ["one", "two", "three"] {
+        let own: Vec<&str> = arguments.iter().map(|word| if *word == "claude-desktop" { name } else { word }).collect();
+        let mut program = Program::start(&server.address(), &key, &own);
+        program.initialize().await;
+        assert_eq!(program.exec(&format!("echo {name} > name; cat name")).await, format!("exit=0\noutput:\n{name}\n"));
+    }
+    let sessions: SessionList = server.operator().get("/v1/sessions").await.ok().expect("a list");
+    let mut names: Vec<&str> = sessions.sessions.iter().map(|session| session.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["one", "three", "two"]);
+}
+
+#[tokio::test]
 async fn the_program_says_what_is_wrong_in_the_protocol_and_on_stderr_before_it() {
     let (server, key) = server_and_key().await;
     let folder = tempfile::tempdir().expect("a folder");

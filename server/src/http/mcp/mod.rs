@@ -30,6 +30,8 @@ use glassbox_shared::error::{ErrorBody, ErrorCode};
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::Deserialize;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -108,7 +110,7 @@ impl Mcp {
         caller: &Caller,
         place: &Place,
         parts: &Parts,
-        body: &[u8],
+        message: &Message,
     ) -> Result<Option<Arc<Seat>>, ApiError> {
         let mut ids = parts.headers.get_all(SESSION_ID).iter();
         if let Some(id) = ids.next() {
@@ -117,7 +119,7 @@ impl Mcp {
             let missing = "there is no such MCP session (any more); begin a new one with initialize";
             return seat.map(Some).ok_or_else(|| ApiError::new(ErrorCode::NotFound, missing));
         }
-        if parts.method != Method::POST || !begins(body) {
+        if parts.method != Method::POST || !message.begins() {
             return Ok(None);
         }
         let taken = self.seats.take(caller, place)?;
@@ -131,14 +133,24 @@ impl Mcp {
     }
 }
 
-/// Is the message the one that begins a session?
-fn begins(body: &[u8]) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Message<'a> {
-        #[serde(borrow)]
-        method: std::borrow::Cow<'a, str>,
+/// As much of a message as is looked at here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Message {
+    method: Option<String>,
+    id: Option<Value>,
+}
+
+impl Message {
+    /// What is none is rmcp's to refuse.
+    fn of(body: &[u8]) -> Self {
+        serde_json::from_slice(body).unwrap_or_default()
     }
-    serde_json::from_slice::<Message<'_>>(body).is_ok_and(|message| message.method == "initialize")
+
+    /// Does it begin a session?
+    fn begins(&self) -> bool {
+        self.method.as_deref() == Some("initialize")
+    }
 }
 
 /// A caller with a key. Pages have no business here, so the sign-in cookie counts for nothing.
@@ -171,7 +183,8 @@ pub(super) async fn serve(
     let caller = allowed.caller;
     let place = Place::asked(&caller.principal, request.uri())?;
     let (mut parts, body) = extract::in_pieces(request).await?;
-    let seat = match app.mcp.seat(&caller, &place, &parts, &body).await {
+    let message = Message::of(&body);
+    let seat = match app.mcp.seat(&caller, &place, &parts, &message).await {
         // Sessions end before the server does. That one is gone then says nothing about it.
         Err(_) if app.state.shutdown.is_cancelled() => return Err(DomainError::shutting_down().into()),
         seat => seat?,
@@ -181,6 +194,11 @@ pub(super) async fn serve(
         parts.headers.remove(secret);
     }
     let is_new = seat.is_some() && !parts.headers.contains_key(SESSION_ID);
+    // Two of one id would get each other's answers, and one of them none.
+    let asking = match (&seat, message) {
+        (Some(seat), Message { method: Some(_), id: Some(id) }) => Some(seat.ask(&id)?),
+        _ => None,
+    };
     let gone = CancellationToken::new();
     let leaving = gone.clone().drop_guard();
     parts.extensions.insert(Visitor { caller, seat: seat.clone(), gone });
@@ -191,5 +209,5 @@ pub(super) async fn serve(
         seat.called(id);
     }
     // Nobody waits any more once the body was sent, or dropped half-way.
-    Ok(response.map(|body| Held::hold(Body::new(body), leaving)))
+    Ok(response.map(|body| Held::hold(Body::new(body), (leaving, asking))))
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::id::SessionId;
+use serde_json::Value;
 
 use super::place::Place;
 use crate::access::Credential;
@@ -67,6 +68,8 @@ struct State {
     used: Instant,
     /// Calls that are being answered.
     calls: usize,
+    /// Ids of requests that have no answer yet, as JSON.
+    asked: BTreeSet<String>,
     /// It makes room: it counts no more.
     leaves: bool,
     /// Clients in the same workspace that it was told of.
@@ -120,6 +123,7 @@ impl Seats {
         let state = State {
             used: Instant::now(),
             calls: 0,
+            asked: BTreeSet::new(),
             leaves: false,
             told_of: BTreeSet::new(),
             sandbox: None,
@@ -201,6 +205,16 @@ impl Seat {
         self.client.get()
     }
 
+    /// A request begins; it is over when the answer is dropped.
+    pub(super) fn ask(self: &Arc<Self>, id: &Value) -> Result<Asking, DomainError> {
+        let id = id.to_string();
+        if !self.state().asked.insert(id.clone()) {
+            let detail = "a request with this id has no answer yet; give each an id of its own";
+            return Err(DomainError::new(ErrorCode::Conflict, detail));
+        }
+        Ok(Asking { seat: Arc::clone(self), id })
+    }
+
     /// A call begins; it is over when the answer is dropped.
     pub(super) fn call(self: &Arc<Self>) -> Calling {
         let mut state = self.state();
@@ -262,6 +276,19 @@ impl Drop for Calling {
         let mut state = self.0.state();
         state.calls -= 1;
         state.used = Instant::now();
+    }
+}
+
+/// A request that has no answer yet.
+#[derive(Debug)]
+pub(super) struct Asking {
+    seat: Arc<Seat>,
+    id: String,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.seat.state().asked.remove(&self.id);
     }
 }
 

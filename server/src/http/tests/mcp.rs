@@ -336,6 +336,20 @@ async fn a_client_that_goes_away_takes_nothing_with_it() {
 }
 
 #[tokio::test]
+async fn a_second_request_of_the_same_id_is_refused_instead_of_never_answered() {
+    let app = TestApp::start().await;
+    let client = Client::begin(&app, &app.agent, "probe", "").await;
+    client.text("shell_exec", json!({"command": "hang", "timeout": 0})).await;
+    let wait =
+        json!({"jsonrpc": "2.0", "id": 700, "method": "tools/call", "params": {"name": "shell_wait", "arguments": {}}});
+    let waiting = client.post(&wait).begin().await;
+    assert_eq!(client.post(&wait).send().await.status, StatusCode::CONFLICT);
+    drop(waiting);
+    let list = json!({"jsonrpc": "2.0", "id": 700, "method": "tools/list"});
+    assert_eq!(client.post(&list).send().await.status, StatusCode::OK, "it is free again");
+}
+
+#[tokio::test]
 async fn two_tenants_with_the_same_workspace_see_nothing_of_each_other() {
     let app = TestApp::start().await;
     let stranger = app.another_key("beta").await;
