@@ -246,3 +246,15 @@ check('a phone: one column, a bar at the bottom, and a kill by thumb', async ({ 
   await ann.shows('kill-result', /nothing left · by Ann$/);
   assert.deepEqual(small, [], 'everything to touch is 44 px high');
 });
+
+check('what a model was told', async ({ agent, person }) => {
+  const session = await agent.makeSession('told');
+  const tool = (name, input) => agent.done('POST', `/v1/sessions/${session}/tools/${name}`, input);
+  await tool('shell_exec', { command: 'for i in $(seq 12); do echo "test_payments.py::test_refund[$i] PASSED"; done; read -t 0.5 x < <(sleep 1); exit 1', timeout: 0 });
+  await tool('shell_wait', {});
+  const ann = await person();
+  await ann.openSession(session);
+  await ann.at('told').click();
+  await until('both answers are shown', async () => (await ann.at('told-text').count()) === 2);
+  assertNone(await look(ann, 'told'));
+});

@@ -31,6 +31,7 @@ use glassbox_shared::command::CommandList;
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::history::{HistoryList, HistoryView, Purged, Timeline};
 use glassbox_shared::id::{CommandId, SessionId};
+use glassbox_shared::tools::ToolCallList;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -175,6 +176,20 @@ impl History {
         }
         let stored = self.shared.store.command(id, command).await?;
         Ok(self.shared.sessions.stored_command(stored.ok_or_else(|| DomainError::not_found("command"))?))
+    }
+
+    /// What models were told in it, newest first; of one command only, if given.
+    pub async fn tool_calls(
+        &self,
+        tenant: &str,
+        id: &SessionId,
+        command: Option<&CommandId>,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<ToolCallList, DomainError> {
+        self.find(tenant, id).await?;
+        let (calls, next) = self.shared.store.tool_calls(id, command, before, limit.clamp(1, MAX_PAGE)).await?;
+        Ok(ToolCallList { calls, next })
     }
 
     /// What happened in it, oldest first.

@@ -9,6 +9,7 @@ use glassbox_shared::command::{CommandList, CommandView};
 use glassbox_shared::error::ErrorBody;
 use glassbox_shared::history::{HistoryList, HistoryView, Purged, SearchResult, Timeline};
 use glassbox_shared::session::EndReason;
+use glassbox_shared::tools::ToolCallList;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -162,6 +163,34 @@ pub(super) async fn download(
 ) -> Result<Response, ApiError> {
     let command = app.state.history.command(allowed.tenant(), &session, &id).await?;
     Ok(output::whole(&id, command.log().await?))
+}
+
+/// Which calls.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Calls {
+    /// Only those about this command.
+    command_id: Option<String>,
+    /// `next` of the page before.
+    before: Option<u64>,
+    /// 1 to 200; 20 unless given. Each can have 30,000 characters.
+    limit: Option<usize>,
+}
+
+/// What models were told in a session, newest first: each call of a tool, and the exact text that answered it.
+#[utoipa::path(get, path = "/v1/history/{session_id}/tool-calls", tag = "history", params(("session_id" = String, Path), Calls),
+    responses((status = 200, body = ToolCallList), (status = "default", body = ErrorBody)))]
+pub(super) async fn tool_calls(
+    allowed: Allowed<principal::Watch>,
+    State(app): State<Arc<App>>,
+    InSession(session): InSession,
+    Parameters(Calls { command_id, before, limit }): Parameters<Calls>,
+) -> Result<Json<ToolCallList>, ApiError> {
+    let limit = page_size(limit, DEFAULT_HITS, MAX_PAGE)?;
+    // What cannot be an id names nothing.
+    let command = command_id.map(|id| id.parse().map_err(|_| DomainError::not_found("command"))).transpose()?;
+    Ok(Json(app.state.history.tool_calls(allowed.tenant(), &session, command.as_ref(), before, limit).await?))
 }
 
 /// Which part of the time line.

@@ -162,6 +162,7 @@ fn router_of(app: Arc<App>) -> Router {
         .route("/history", get(history::list))
         .route("/history/{session_id}", get(history::get).delete(history::purge))
         .route("/history/{session_id}/timeline", get(history::timeline))
+        .route("/history/{session_id}/tool-calls", get(history::tool_calls))
         .route("/history/{session_id}/commands", get(history::commands))
         .route(old_command, get(history::command))
         .route(&format!("{old_command}/output"), get(history::read))
@@ -177,8 +178,8 @@ fn router_of(app: Arc<App>) -> Router {
 
     Router::new()
         .nest("/v1", v1)
-        .route("/healthz", get(health::healthz))
         .route("/mcp", post(mcp::serve).delete(mcp::serve).fallback(no_method))
+        .route("/healthz", get(health::healthz))
         .route("/openapi.json", get(openapi::serve))
         .method_not_allowed_fallback(async || error::ApiError::method_not_allowed())
         .fallback_service(assets::router())

@@ -2,9 +2,10 @@
 
 use glassbox_shared::actor::Actor;
 use glassbox_shared::id::{CommandId, SessionId};
-use rusqlite::{Connection, OptionalExtension as _, named_params, params};
+use glassbox_shared::tools::ToolCallView;
+use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
 
-use super::{Store, StoreError, parse, to_json};
+use super::{Store, StoreError, from_json, parse, to_json};
 
 /// Calls of one session that are kept: a working day of a busy agent. At most 30,000 characters each.
 const MAX_CALLS: i64 = 5_000;
@@ -126,6 +127,41 @@ impl Store {
         .await
     }
 
+    /// What models were told in a session, newest first, at most `limit`; only of one command, and only what has a number
+    /// below `before`, if given. Beside it what to give as `before` for the next page, unless that was all.
+    pub async fn tool_calls(
+        &self,
+        session: &SessionId,
+        command: Option<&CommandId>,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<(Vec<ToolCallView>, Option<u64>), StoreError> {
+        let (session, command) = (session.clone(), command.cloned());
+        // Numbers are far below this; an absurd one means "from the newest".
+        let before = before.and_then(|number| i64::try_from(number).ok()).unwrap_or(i64::MAX);
+        let limit = limit.min(i64::MAX as usize - 1);
+        self.read(move |connection| {
+            let mut statement = connection.prepare_cached(match command {
+                None => {
+                    "SELECT * FROM tool_calls WHERE session_id = ?1 AND id < ?3 AND ?2 IS NULL ORDER BY id DESC LIMIT ?4"
+                }
+                Some(_) => {
+                    "SELECT * FROM tool_calls WHERE session_id = ?1 AND command_id = ?2 AND id < ?3
+                     ORDER BY id DESC LIMIT ?4"
+                }
+            })?;
+            let command = command.as_ref().map(CommandId::as_str);
+            // One more than asked for tells whether there is a next page.
+            let rows = statement.query_and_then(params![session.as_str(), command, before, limit as i64 + 1], from_row)?;
+            let mut calls = rows.collect::<Result<Vec<_>, StoreError>>()?;
+            let more = calls.len() > limit;
+            calls.truncate(limit);
+            let next = if more { calls.last().map(|last| last.id) } else { None };
+            Ok((calls, next))
+        })
+        .await
+    }
+
     /// Writes down what a model is told.
     pub async fn record_tool_call(&self, call: ToolCall) -> Result<(), StoreError> {
         self.write(move |connection| insert(connection, &call)).await
@@ -175,4 +211,20 @@ fn insert(connection: &Connection, call: &ToolCall) -> Result<(), StoreError> {
         statement.execute(params![call.session.as_str(), MAX_CALLS])?;
     }
     Ok(())
+}
+
+fn from_row(row: &Row<'_>) -> Result<ToolCallView, StoreError> {
+    let number = |name: &str| row.get::<_, Option<i64>>(name).map(|number| number.map(i64::cast_unsigned));
+    Ok(ToolCallView {
+        id: number("id")?.unwrap_or_default(),
+        tool: row.get("tool")?,
+        input: row.get("input")?,
+        actor: from_json(&row.get::<_, String>("actor")?)?,
+        command_id: row.get::<_, Option<String>>("command_id")?.map(|id| parse(&id)).transpose()?,
+        at: row.get("at")?,
+        ended_at: row.get("ended_at")?,
+        text: row.get("text")?,
+        offset: number("start")?,
+        next_offset: number("next_offset")?,
+    })
 }

@@ -10,6 +10,7 @@ pub mod text;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::actor::Actor;
 use crate::command::MAX_COMMAND_BYTES;
 use crate::id::CommandId;
 use cut::MAX_CHARACTERS;
@@ -526,6 +527,42 @@ pub struct ToolAnswer {
     /// Was output left out of the text?
     #[serde(default)]
     pub truncated: bool,
+}
+
+/// A call of a tool as it was written down: what the model asked for, and exactly what it was told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ToolCallView {
+    /// Counts upward; of one session's calls the later one has the higher number.
+    pub id: u64,
+    /// The tool.
+    pub tool: String,
+    /// Its input as JSON, at most the first 4 KiB.
+    pub input: String,
+    /// Who called.
+    pub actor: Actor,
+    /// The command that it is about.
+    pub command_id: Option<CommandId>,
+    /// When it was called.
+    pub at: f64,
+    /// When it was answered.
+    pub ended_at: f64,
+    /// What the model read.
+    pub text: String,
+    /// Offset of the first byte of output that the text is made of.
+    pub offset: Option<u64>,
+    /// Offset behind the last one.
+    pub next_offset: Option<u64>,
+}
+
+/// GET `/v1/history/{id}/tool-calls`: newest first, a page at a time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ToolCallList {
+    /// Newest first.
+    pub calls: Vec<ToolCallView>,
+    /// Give it as `before` to get the next page; `None`: that was all.
+    pub next: Option<u64>,
 }
 
 impl ToolAnswer {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use glassbox_shared::actor::Role;
+use glassbox_shared::actor::{Actor, Role};
 use glassbox_shared::error::ErrorCode;
-use glassbox_shared::tools::ToolAnswer;
-use glassbox_tests::{Session, TestServer, hardened, open};
+use glassbox_shared::tools::{ToolAnswer, ToolCallList};
+use glassbox_tests::{Session, TestServer, hardened, open, seq};
 use serde_json::{Value, json};
 
 /// Processes of the tree that is killed.
@@ -92,7 +92,7 @@ async fn a_long_output_keeps_its_ends_and_its_middle_can_be_read_by_offset() {
     let (_server, agent) = TestServer::with_agent().await;
     let session = agent.create_session(open()).await;
     let answer = call(&session, "shell_exec", json!({"command": "seq 1 20000"})).await;
-    let whole: String = (1..=20_000).map(|number| format!("{number}\n")).collect();
+    let whole = seq(1, 20_000);
     let dropped = whole.len() - 30_000;
     let expected = format!(
         "exit=0\noutput:\n{}\n... [{dropped} characters truncated] ...\n{}",
@@ -197,4 +197,31 @@ async fn only_keys_sessions_and_json_are_http_errors() {
         tokio::time::timeout(EFFECTIVE, agent.get("/v1/tools?format=other")).await.expect("in time").refusal().status
             == 422
     );
+}
+
+#[tokio::test]
+async fn a_human_reads_exactly_what_the_model_was_told_also_after_the_end() {
+    let (server, agent) = TestServer::with_agent().await;
+    let session = agent.create_session(open()).await;
+    let ran = call(&session, "shell_exec", json!({"command": "printf 'a\\nb'"})).await;
+    let id = ran.command_id.clone().expect("an id");
+    let wrong = call(&session, "edit_file", json!({"path": "x"})).await;
+    let seen = async |query: &str| -> ToolCallList {
+        let path = format!("/v1/history/{}/tool-calls{query}", session.id());
+        server.operator().get(&path).await.ok().expect("it can be read")
+    };
+    let all = seen("").await.calls;
+    let told: Vec<(&str, &str)> = all.iter().map(|call| (call.tool.as_str(), call.text.as_str())).collect();
+    assert_eq!(told, [("edit_file", wrong.text.as_str()), ("shell_exec", ran.text.as_str())]);
+    session.delete().await.success().expect("ended");
+    let of_it = seen(&format!("?command_id={}", id.as_str())).await.calls;
+    assert_eq!(of_it.len(), 1);
+    assert_eq!(
+        (of_it[0].text.as_str(), of_it[0].input.as_str()),
+        ("exit=0\noutput:\na\nb", r#"{"command":"printf 'a\\nb'"}"#)
+    );
+    assert!(matches!(of_it[0].actor, Actor::Agent { .. }));
+    let foreign = server.other_operator();
+    let path = format!("/v1/history/{}/tool-calls", session.id());
+    assert_eq!(foreign.get(&path).await.refusal().status, 404);
 }

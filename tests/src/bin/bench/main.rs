@@ -7,8 +7,8 @@
 //! first command, against `docker run`. (d) 100 MB up and down, against `docker exec … cat`. (e) The first page of a folder
 //! with 65,000 entries. (f) 256 MiB of output to one viewer, against the raw stream of an exec. (g) Memory of 200 idle
 //! sessions (on an engine in memory) and of 200 idle live sockets. Ends with an error when a bar is not met. Those of
-//! (d), and the speed of (f), hang upon how busy the machine is besides: they are goals, and are printed as such where they
-//! are missed.
+//! (d), and the speed of (f), hang upon how busy the machine is besides, which can only make them worse: where one is missed it
+//! is measured again, and the best of three counts.
 //!
 //! With letters as arguments (`bench d f`) only these are measured.
 
@@ -43,36 +43,31 @@ const SESSION_BAR: f64 = 256.0;
 /// KiB of memory of an idle live socket.
 const SOCKET_BAR: f64 = 64.0;
 
-/// A bar that decides is missed.
-const MISSED: &str = "FAIL";
+/// Times that (d) and the speed of (f) are measured at most.
+const TRIES: usize = 3;
 
 /// What was measured against what was promised.
 #[derive(Debug, Default)]
 struct Bars {
-    /// What, whether it is met, and what it is called when it is not.
-    lines: Vec<(String, bool, &'static str)>,
+    /// What, and whether it is met.
+    lines: Vec<(String, bool)>,
 }
 
 impl Bars {
     fn add(&mut self, what: String, met: bool) {
-        self.lines.push((what, met, MISSED));
-    }
-
-    /// What does not decide the exit code.
-    fn add_goal(&mut self, what: String, met: bool) {
-        self.lines.push((what, met, "GOAL, NOT MET"));
+        self.lines.push((what, met));
     }
 
     fn print(&self) {
         println!();
-        for (what, met, missed) in &self.lines {
-            println!("{}  {what}", if *met { "PASS" } else { missed });
+        for (what, met) in &self.lines {
+            println!("{}  {what}", if *met { "PASS" } else { "FAIL" });
         }
         println!("load      {}", machine::load());
     }
 
     fn are_met(&self) -> bool {
-        self.lines.iter().all(|(_, met, missed)| *met || *missed != MISSED)
+        self.lines.iter().all(|(_, met)| *met)
     }
 }
 
@@ -175,10 +170,20 @@ async fn starts(agent: &Client, bars: &mut Bars) {
 
 async fn transfers(session: &Session, bars: &mut Bars) {
     println!("\n(d) {} MB up and down, {} times, alternating", transfer::BYTES / 1_000_000, transfer::ROUNDS);
-    let times = transfer::measure(session).await;
-    for (what, ours, theirs) in [("up", &times.up, &times.exec_up), ("down", &times.down, &times.exec_down)] {
-        let speed = 1.0 / table::compare((&format!("Glassbox, {what}"), ours), ("docker exec, cat", theirs));
-        bars.add_goal(
+    let mut best = [0.0_f64; 2];
+    for _ in 0..TRIES {
+        let times = transfer::measure(session).await;
+        let measured = [("up", &times.up, &times.exec_up), ("down", &times.down, &times.exec_down)];
+        for ((what, ours, theirs), best) in measured.into_iter().zip(&mut best) {
+            let speed = 1.0 / table::compare((&format!("Glassbox, {what}"), ours), ("docker exec, cat", theirs));
+            *best = best.max(speed);
+        }
+        if best.iter().all(|speed| *speed >= TRANSFER_BAR) {
+            break;
+        }
+    }
+    for (what, speed) in ["up", "down"].into_iter().zip(best) {
+        bars.add(
             format!("(d) {what} at least {TRANSFER_BAR} of docker exec's speed: {speed:.2}"),
             speed >= TRANSFER_BAR,
         );
@@ -187,12 +192,20 @@ async fn transfers(session: &Session, bars: &mut Bars) {
 
 async fn streams(server: &TestServer, session: &Session, bars: &mut Bars) {
     println!("\n(f) {} MiB of output to one viewer, {} times, alternating", stream::BYTES >> 20, stream::ROUNDS);
-    let times = stream::measure(server, session).await;
-    let speed = 1.0
-        / table::compare(
-            ("Glassbox: live socket, every offset checked", &times.viewer),
-            ("engine's API: raw stream of an exec", &times.raw),
-        );
-    bars.add_goal(format!("(f) at least {STREAM_BAR} of the raw stream's speed: {speed:.2}"), speed >= STREAM_BAR);
-    bars.add(format!("(f) no gap: {} bytes missing", times.missing), times.missing == 0);
+    let (mut best, mut missing) = (0.0_f64, 0);
+    for _ in 0..TRIES {
+        let times = stream::measure(server, session).await;
+        missing += times.missing;
+        let speed = 1.0
+            / table::compare(
+                ("Glassbox: live socket, every offset checked", &times.viewer),
+                ("engine's API: raw stream of an exec", &times.raw),
+            );
+        best = best.max(speed);
+        if best >= STREAM_BAR {
+            break;
+        }
+    }
+    bars.add(format!("(f) at least {STREAM_BAR} of the raw stream's speed: {best:.2}"), best >= STREAM_BAR);
+    bars.add(format!("(f) no gap: {missing} bytes missing"), missing == 0);
 }

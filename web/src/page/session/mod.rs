@@ -14,6 +14,7 @@ mod row;
 mod run_box;
 mod sizes;
 mod timeline;
+mod told;
 
 use crate::page::parts::part::{attr, effect, part};
 use leptos::prelude::*;

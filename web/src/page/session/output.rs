@@ -15,6 +15,7 @@ use super::feed::{Feed, FeedWatcher, Shown};
 use super::here::use_here;
 use super::kill::Kill;
 use super::replay;
+use super::told::Told;
 use crate::page::api;
 use crate::page::clock::use_clock;
 use crate::page::interop::browser;
@@ -137,6 +138,7 @@ fn Output(id: CommandId, at: Option<u64>) -> impl IntoView {
             <Status command shown />
             <div class="acts">
                 <Copy text=format!("{}/sessions/{}/commands/{id}", browser::origin(), here.id()) what="a link to this command" />
+                <Told command id=id.clone() />
                 <Kill command id=id.clone() />
                 <a class="button quiet icon-only" href=log.get_value() download="" title="Download the whole log" aria-label="Download the whole log" data-testid="download-log">
                     <Icon name=Name::Download />
