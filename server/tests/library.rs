@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use glassbox::{Sandbox, SandboxConfig};
 use glassbox_tests::process::{binary, glassbox_at};
-use glassbox_tests::program::{SANDBOXES, command, one_off_instances};
+use glassbox_tests::program::{SANDBOXES, command, one_off_instances, run};
 use glassbox_tests::{docker, eventually};
 use serde_json::json;
 use tempfile::TempDir;
@@ -112,15 +112,27 @@ fn a_drop_removes_the_sandbox_also_when_the_programs_runtime_is_gone() {
 #[tokio::test]
 async fn a_start_that_is_given_up_leaves_nothing() {
     let folder = folder();
-    let instance = tokio::select! {
-        started = Sandbox::start(small(folder.path())) => panic!("too soon: {started:?}"),
-        instance = eventually("it has an instance", LIMIT, async || one_off_instances(folder.path()).pop()) => instance,
-    };
-    assert_nothing_left(folder.path(), &instance);
-    let refused = SandboxConfig { image: "no-such-image:latest".to_owned(), ..small(folder.path()) };
+    let path = folder.path();
+    for what in ["it has an instance", "the engine has made something"] {
+        let look = async || {
+            let instance = one_off_instances(path).pop()?;
+            (what == "it has an instance" || !docker::containers(&instance).is_empty()).then_some(instance)
+        };
+        let instance = tokio::select! {
+            instance = eventually(what, LIMIT, look) => instance,
+            // A busy machine may make it before anybody has looked.
+            started = start(path) => {
+                let instance = instance_in(path);
+                drop(started);
+                instance
+            }
+        };
+        assert_nothing_left(path, &instance);
+    }
+    let refused = SandboxConfig { image: "no-such-image:latest".to_owned(), ..small(path) };
     let refusal = Sandbox::start(refused).await.expect_err("there is no such image").to_string();
     assert!(refusal.contains("no-such-image"), "{refusal}");
-    let files = std::fs::read_dir(folder.path()).expect("a folder").count();
+    let files = std::fs::read_dir(path).expect("a folder").count();
     assert_eq!(files, 0, "a start that failed leaves nothing either");
 }
 
@@ -134,6 +146,27 @@ async fn several_sandboxes_of_one_program_know_nothing_of_each_other() {
     one.stop().await.expect("removed");
     assert_eq!(other.shell_exec("ls; echo still here", None).await, "exit=0\noutput:\nstill here\n");
     other.stop().await.expect("removed");
+}
+
+#[tokio::test]
+async fn a_sandbox_that_dies_is_made_again_and_the_model_is_told() {
+    let folder = folder();
+    let sandbox = start(folder.path()).await;
+    let container = docker::containers(&instance_in(folder.path())).remove(0);
+    assert_eq!(sandbox.shell_exec("echo kept > note; echo lost > /tmp/note", None).await, "exit=0\noutput:\n");
+    docker::run(&["kill", &container]);
+    // Until its death is noticed, a command may still be sent to it, and nobody can know what became of that.
+    let mut told = Vec::new();
+    eventually("a command comes to its end", LIMIT, async || {
+        told.push(sandbox.shell_exec("cat note; ls /tmp/note", None).await);
+        told.last().is_some_and(|text| text.contains("exit=")).then_some(())
+    })
+    .await;
+    let last = told.last().expect("a text");
+    assert!(last.ends_with("output:\nkept\nls: cannot access '/tmp/note': No such file or directory\n"), "{last}");
+    let notes = told.iter().filter(|text| text.starts_with("[glassbox] the sandbox was started again: ")).count();
+    assert_eq!(notes, 1, "it is said once: {told:?}");
+    sandbox.stop().await.expect("removed");
 }
 
 #[tokio::test]
@@ -164,16 +197,42 @@ async fn the_sandbox_of_a_killed_program_goes_at_the_next_start() {
     assert_nothing_left(&folder, &instance);
 }
 
-/// Runs an example to its end; what it printed.
-async fn example(name: &str) -> String {
+#[tokio::test]
+async fn a_run_removes_what_a_killed_program_with_the_library_left() {
     let home = folder();
+    let folder = home.path().join(SANDBOXES);
+    let mut child = example("quickstart", home.path()).spawn().expect("it starts");
+    // Whatever it is making in that moment.
+    let killed = eventually("it has a container", LIMIT, async || {
+        one_off_instances(&folder).pop().filter(|instance| !docker::containers(instance).is_empty())
+    })
+    .await;
+    child.kill().await.expect("killed");
+    let path = home.path().to_str().expect("a plain path");
+    let ran = run(&["run", "--memory", "512m", "--", "echo", "well"], &[("XDG_DATA_HOME", path)]).await;
+    assert_eq!((ran.code, ran.text().as_str()), (Some(0), "well\n"), "{ran:?}");
+    // Its end waits for that.
+    assert_nothing_left(&folder, &killed);
+}
+
+/// An example, to be started with a folder of its own.
+fn example(name: &str, home: &Path) -> tokio::process::Command {
     let program = binary().with_file_name("examples").join(name);
     assert!(program.is_file(), "the example {} is not there; run scripts/build.sh server.", program.display());
     let mut program = glassbox_at(&program);
-    program.env("XDG_DATA_HOME", home.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    program.env("XDG_DATA_HOME", home).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut program = tokio::process::Command::from(program);
     program.kill_on_drop(true);
-    let output = tokio::time::timeout(LIMIT, program.output()).await.expect("it ends in time").expect("it runs");
+    program
+}
+
+/// Runs an example to its end; what it printed.
+async fn printed_by(name: &str) -> String {
+    let home = folder();
+    let output = tokio::time::timeout(LIMIT, example(name, home.path()).output())
+        .await
+        .expect("it ends in time")
+        .expect("it runs");
     let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{}: {printed}{said}", output.status);
     let files = std::fs::read_dir(home.path().join(SANDBOXES)).expect("its folder").count();
@@ -183,7 +242,7 @@ async fn example(name: &str) -> String {
 
 #[tokio::test]
 async fn the_example_of_the_first_lines_prints_what_they_say() {
-    let printed = example("quickstart").await;
+    let printed = printed_by("quickstart").await;
     let pieces =
         ["exit=0\noutput:\n\n", "42\n", "42\n/tmp\n", "/root\n", "still running after 1s; ", "begun\n", "done\n"];
     let mut rest = printed.as_str();
@@ -195,7 +254,7 @@ async fn the_example_of_the_first_lines_prints_what_they_say() {
 
 #[tokio::test]
 async fn the_example_of_a_loop_answers_its_question_with_every_kind_of_answer() {
-    let printed = example("tool_loop").await;
+    let printed = printed_by("tool_loop").await;
     for piece in [
         "reads: wrote ",
         "reads: ERROR: there is no tool \"run\"; ",

@@ -364,7 +364,8 @@ impl ContainerRuntime for FakeRuntime {
             name: name.clone(),
             labels: owned_labels("sandbox", &container.spec.tenant, &container.spec.session),
         });
-        Ok(Inventory { containers: containers.collect(), workspaces: state.workspaces.values().cloned().collect() })
+        let workspaces = state.workspaces.values().cloned().collect();
+        Ok(Inventory { containers: containers.collect(), workspaces, filling: Vec::new() })
     }
 
     fn trouble(&self) -> watch::Receiver<Option<EngineTrouble>> {

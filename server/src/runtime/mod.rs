@@ -126,6 +126,8 @@ pub struct Inventory {
     pub containers: Vec<Owned>,
     /// Workspace volumes (helper volumes are not listed).
     pub workspaces: Vec<Owned>,
+    /// Containers that fill the helper's volume: at work, or left by a crash in that moment.
+    pub filling: Vec<Owned>,
 }
 
 /// What the engine says of itself.

@@ -95,7 +95,8 @@ async fn life(
     let folder = data.path().to_owned();
     let shutdown = CancellationToken::new();
     let mut failure = None;
-    match until(end, Server::start(settings(config, &data), data, runtime.clone(), shutdown.clone())).await {
+    // Also when nobody waits for it any more: what the engine has begun to make would come after the last look at it.
+    match Server::start(settings(config, &data), data, runtime.clone(), shutdown.clone()).await {
         Err(error) => failure = Some((made, refuse(error))),
         Ok(server) => {
             match until(end, begin(&server, config)).await {

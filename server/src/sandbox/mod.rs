@@ -118,7 +118,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Starts one. Dropping the future removes what was made so far, as dropping the sandbox does.
+    /// Starts one. Dropping the future removes what was made so far, and blocks for that as dropping the sandbox does.
     pub async fn start(config: SandboxConfig) -> Result<Self, SandboxError> {
         let exec_timeout = config.exec_timeout.as_secs_f64();
         if exec_timeout > MAX_TIMEOUT {

@@ -63,10 +63,10 @@ fn delete(folder: &Path) {
 
 /// Removes everything that carries this instance's label, verified.
 pub(super) async fn remove_everything(runtime: &Runtime) -> Result<(), RuntimeError> {
-    let Inventory { containers, workspaces } = runtime.inventory().await?;
+    let Inventory { containers, workspaces, filling } = runtime.inventory().await?;
     // One that cannot be removed must not keep all others.
     let mut failed = Ok(());
-    for Owned { name, .. } in containers {
+    for Owned { name, .. } in containers.into_iter().chain(filling) {
         failed = failed.and(runtime.remove(&name).await);
     }
     for Owned { name, .. } in workspaces {

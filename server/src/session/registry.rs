@@ -333,7 +333,7 @@ impl Sessions {
     /// Removes containers and workspaces of ours that no live session has.
     pub async fn sweep(&self) -> Result<(), RuntimeError> {
         // First the inventory, then the sessions: what is made in between has its session already.
-        let Inventory { containers, workspaces } = self.shared.runtime.inventory().await?;
+        let Inventory { containers, workspaces, .. } = self.shared.runtime.inventory().await?;
         let mut records: Vec<SessionRecord> =
             self.all().iter().map(|session| session.inner.record.borrow().clone()).collect();
         records.extend(self.spared());

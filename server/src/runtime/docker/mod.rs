@@ -286,16 +286,19 @@ impl ContainerRuntime for DockerRuntime {
         )?;
         let is_helper =
             |labels: &HashMap<String, String>| labels.get(labels::KIND).is_some_and(|kind| kind == "helper");
-        let containers = containers.into_iter().filter_map(|container| {
+        let (mut sandboxes, mut filling) = (Vec::new(), Vec::new());
+        for container in containers {
             let labels = container.labels.unwrap_or_default();
-            let name = container.names?.first()?.trim_start_matches('/').to_owned();
-            (!is_helper(&labels)).then(|| Owned { name, labels: labels.into_iter().collect() })
-        });
+            let Some(name) = container.names.as_ref().and_then(|names| names.first()) else { continue };
+            let kind = if is_helper(&labels) { &mut filling } else { &mut sandboxes };
+            let name = name.trim_start_matches('/').to_owned();
+            kind.push(Owned { name, labels: labels.into_iter().collect() });
+        }
         let workspaces = volumes.volumes.unwrap_or_default().into_iter().filter_map(|volume| {
             (!is_helper(&volume.labels))
                 .then(|| Owned { name: volume.name, labels: volume.labels.into_iter().collect() })
         });
-        Ok(Inventory { containers: containers.collect(), workspaces: workspaces.collect() })
+        Ok(Inventory { containers: sandboxes, workspaces: workspaces.collect(), filling })
     }
 
     fn trouble(&self) -> watch::Receiver<Option<EngineTrouble>> {
