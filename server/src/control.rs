@@ -28,6 +28,11 @@ pub struct Principal {
 const MAX_LABEL: usize = 60;
 
 impl Principal {
+    /// The same under the name that an agent gives itself, if it gives one.
+    pub fn called_as(&self, label: Option<&str>) -> Result<Self, DomainError> {
+        label.map_or_else(|| Ok(self.clone()), |label| self.clone().called(label))
+    }
+
     /// The same under the name that an agent gives itself, for the record; people and the server keep theirs.
     pub fn called(mut self, label: &str) -> Result<Self, DomainError> {
         let label = plain(label).trim().to_owned();

@@ -168,6 +168,9 @@ pub struct RunCommand {
     /// Ended after this many seconds, at most the server's limit (24 h unless configured).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<f64>,
+    /// What the agent that asks is called, 1 to 60 characters; the key's name unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
 }
 
 /// GET `…/commands`: newest first, a page at a time.

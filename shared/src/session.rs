@@ -121,6 +121,9 @@ pub struct CreateSession {
     /// A name for people, at most 80 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// What the agent that asks is called, 1 to 60 characters; the key's name unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// `hardened` unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,

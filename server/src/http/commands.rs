@@ -44,7 +44,8 @@ pub(super) async fn run(
     Body(request): Body<RunCommand>,
 ) -> Result<(StatusCode, Json<CommandView>), ApiError> {
     let session = find(&app, &allowed, &session)?;
-    Ok((StatusCode::CREATED, Json(session.run(allowed.principal(), request).await?)))
+    let who = allowed.principal().called_as(request.agent.as_deref())?;
+    Ok((StatusCode::CREATED, Json(session.run(&who, request).await?)))
 }
 
 /// Which part of the list.

@@ -36,7 +36,8 @@ pub(super) async fn create(
     State(app): State<Arc<App>>,
     Body(request): Body<CreateSession>,
 ) -> Result<(StatusCode, Json<SessionView>), ApiError> {
-    Ok((StatusCode::CREATED, Json(app.state.sessions.create(allowed.principal(), request).await?)))
+    let who = allowed.principal().called_as(request.agent.as_deref())?;
+    Ok((StatusCode::CREATED, Json(app.state.sessions.create(&who, request).await?)))
 }
 
 /// The tenant's sessions, newest first.

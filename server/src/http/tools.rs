@@ -1,10 +1,11 @@
 //! `/v1/tools` and `…/tools/{name}`: what a model calls.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use glassbox_shared::error::ErrorBody;
+use glassbox_shared::error::{ErrorBody, ErrorCode};
 use glassbox_shared::tools::{self, Format, ToolAnswer};
 use serde::Deserialize;
 use serde_json::Value;
@@ -65,9 +66,19 @@ pub(super) async fn call(
 ) -> Result<Json<ToolAnswer>, ApiError> {
     let session = find(&app, &allowed, &session)?;
     let reader = Reader::new(allowed.principal(), reader.as_deref())?;
-    let who = match agent {
-        Some(name) => allowed.principal().clone().called(&name)?,
-        None => allowed.principal().clone(),
-    };
-    Ok(Json(app.state.tools.dispatch(&who, &session, &reader, &name, &input).await))
+    let who = allowed.principal().called_as(agent.as_deref())?;
+    let answer = app.state.tools.dispatch(&who, &session, &reader, &name, &input);
+    let mut answer = pin!(answer);
+    // It may wait for an hour; a key that is revoked meanwhile gets nothing more.
+    let mut revocations = app.state.access.revocations();
+    loop {
+        tokio::select! {
+            answer = &mut answer => return Ok(Json(answer)),
+            Ok(()) = revocations.changed() => {
+                if !app.state.access.still_valid(&allowed.caller.credential).await? {
+                    return Err(ApiError::new(ErrorCode::Unauthorized, "the key is not valid any more: it was revoked"));
+                }
+            }
+        }
+    }
 }

@@ -119,6 +119,18 @@ impl Session {
         self.ask(OWNER_DEADLINE, |reply| Message::Run { who: who.clone(), command, reply }).await
     }
 
+    /// Does something to its end, also when whoever asked for it has left.
+    pub async fn see_through<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, DomainError>> + Send + 'static,
+    ) -> Result<T, DomainError> {
+        let (reply, answer) = oneshot::channel();
+        self.inner.files.spawn(async move {
+            let _ = reply.send(work.await); // whoever asked may have left
+        });
+        answer.await.map_err(|_| DomainError::shutting_down())?
+    }
+
     /// Commands before `before` (all without it), newest first.
     pub async fn commands(&self, before: Option<u64>, limit: usize) -> Result<CommandList, DomainError> {
         let (mut commands, next) = self.inner.store.commands(&self.inner.id, before, limit.clamp(1, MAX_PAGE)).await?;

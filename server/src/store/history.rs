@@ -18,6 +18,8 @@ use super::{Store, StoreError, commands, files, from_json, parse, sessions, to_j
 const TIMELINE_TEXT: i64 = 200;
 /// Rows that one transaction of a purge removes: some milliseconds, so that nobody else waits long for the file.
 const PURGED_AT_ONCE: i64 = 200;
+/// What there is of a session beside its own row.
+const PURGED: [&str; 6] = ["commands", "file_changes", "tool_calls", "tool_cursors", "tool_readers", "tool_totals"];
 /// Rank of a change of files in a time line, among what happened at the same moment.
 const FILES: i64 = 5;
 /// Attempts to empty the write-ahead log, each waiting as long as for any other lock: others only hold it for moments.
@@ -249,7 +251,7 @@ impl Store {
             let removed = self
                 .write(move |connection| {
                     let mut removed = 0;
-                    for table in ["commands", "file_changes"] {
+                    for table in PURGED {
                         let mut statement = connection.prepare_cached(&format!(
                             "DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} WHERE session_id = ?1
                                  AND session_id IN (SELECT session_id FROM purges) LIMIT ?2)",
@@ -276,12 +278,11 @@ impl Store {
     pub async fn end_purge(&self, id: &SessionId) -> Result<(), StoreError> {
         let id = id.clone();
         self.write(move |connection| {
-            let left = connection
-                .prepare_cached(
-                    "SELECT 1 FROM sessions WHERE id = ?1 UNION ALL SELECT 1 FROM commands WHERE session_id = ?1
-                 UNION ALL SELECT 1 FROM file_changes WHERE session_id = ?1",
-                )?
-                .exists([id.as_str()])?;
+            let mut left = connection.prepare_cached("SELECT 1 FROM sessions WHERE id = ?1")?.exists([id.as_str()])?;
+            for table in PURGED {
+                let any = format!("SELECT 1 FROM {table} WHERE session_id = ?1");
+                left |= connection.prepare_cached(&any)?.exists([id.as_str()])?;
+            }
             if left {
                 return Err(StoreError::Corrupt(format!("{id} still has rows after its removal")));
             }

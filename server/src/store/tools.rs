@@ -1,5 +1,7 @@
 //! What models were told, and how far each reader is with each command.
 
+use std::sync::Weak;
+
 use glassbox_shared::actor::Actor;
 use glassbox_shared::id::{CommandId, SessionId};
 use glassbox_shared::tools::ToolCallView;
@@ -7,10 +9,13 @@ use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
 
 use super::{Store, StoreError, from_json, parse, to_json};
 
-/// Calls of one session that are kept: a working day of a busy agent. At most 30,000 characters each.
+/// Calls of one session that are kept, and their bytes: a working day of a busy agent. Beyond either the oldest go.
 const MAX_CALLS: i64 = 5_000;
-/// The oldest ones are looked for once in so many calls.
-const BETWEEN_SWEEPS: i64 = 100;
+const MAX_BYTES: i64 = 32 << 20;
+/// As many of them at once, so that it is seldom.
+const GO_AT_ONCE: i64 = 100;
+/// Readers of one session: a few for each agent. They are kept as long as the session is.
+pub const MAX_READERS: u64 = 2_000;
 
 /// How far a reader is with a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,6 +33,8 @@ pub struct ToolReader {
     pub foreground: Option<CommandId>,
     /// The last restart of the sandbox that it was told of.
     pub restarts_until: f64,
+    /// It is one more than [`MAX_READERS`].
+    pub too_many: bool,
 }
 
 /// A call of a tool, and what came of it.
@@ -59,8 +66,14 @@ impl Store {
             let found = statement
                 .query_row(params![session.as_str(), reader], |row| Ok((row.get::<_, Option<String>>(0)?, row.get(1)?)))
                 .optional()?;
-            let Some((foreground, restarts_until)) = found else { return Ok(ToolReader::default()) };
-            Ok(ToolReader { foreground: foreground.map(|id| parse(&id)).transpose()?, restarts_until })
+            let Some((foreground, restarts_until)) = found else {
+                let mut statement =
+                    connection.prepare_cached("SELECT count(*) FROM tool_readers WHERE session_id = ?1")?;
+                let readers = statement.query_row([session.as_str()], |row| row.get::<_, i64>(0))?.cast_unsigned();
+                return Ok(ToolReader { too_many: readers >= MAX_READERS, ..ToolReader::default() });
+            };
+            let foreground = foreground.map(|id| parse(&id)).transpose()?;
+            Ok(ToolReader { foreground, restarts_until, too_many: false })
         })
         .await
     }
@@ -96,7 +109,8 @@ impl Store {
     }
 
     /// Writes down what a model is told of a command's output, and moves its reader on from `from` to `to`. `false`, and
-    /// nothing is changed: the reader is not at `from` any more.
+    /// nothing is changed: the reader is not at `from` any more, or nobody wants the answer (all that `wanted` points to
+    /// was dropped while this waited for its turn).
     pub async fn tell_output(
         &self,
         call: ToolCall,
@@ -104,10 +118,11 @@ impl Store {
         from: Cursor,
         to: Cursor,
         restarts_until: f64,
+        wanted: Weak<()>,
     ) -> Result<bool, StoreError> {
         let command = command.clone();
         self.write(move |connection| {
-            if cursor(connection, &call.session, &call.reader, &command)? != from {
+            if wanted.strong_count() == 0 || cursor(connection, &call.session, &call.reader, &command)? != from {
                 return Ok(false);
             }
             let mut statement = connection.prepare_cached(
@@ -118,7 +133,7 @@ impl Store {
             statement.execute(params![session, reader, command.as_str(), to.next.cast_signed(), to.ended])?;
             let mut statement = connection.prepare_cached(
                 "INSERT INTO tool_readers (session_id, reader, restarts_until) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (session_id, reader) DO UPDATE SET restarts_until = excluded.restarts_until",
+                 ON CONFLICT (session_id, reader) DO UPDATE SET restarts_until = max(restarts_until, excluded.restarts_until)",
             )?;
             statement.execute(params![session, reader, restarts_until])?;
             insert(connection, &call)?;
@@ -186,12 +201,15 @@ fn cursor(
 }
 
 fn insert(connection: &Connection, call: &ToolCall) -> Result<(), StoreError> {
+    let (session, length) = (call.session.as_str(), (call.text.len() + call.input.len()) as i64);
     let mut statement = connection.prepare_cached(
-        "INSERT INTO tool_calls (session_id, reader, actor, tool, input, command_id, at, ended_at, text, start, next_offset)
-         VALUES (:session_id, :reader, :actor, :tool, :input, :command_id, :at, :ended_at, :text, :start, :next_offset)",
+        "INSERT INTO tool_calls (session_id, reader, actor, tool, input, command_id, at, ended_at, text, bytes, start,
+             next_offset)
+         VALUES (:session_id, :reader, :actor, :tool, :input, :command_id, :at, :ended_at, :text, :bytes, :start,
+             :next_offset)",
     )?;
-    let id = statement.insert(named_params! {
-        ":session_id": call.session.as_str(),
+    statement.execute(named_params! {
+        ":session_id": session,
         ":reader": call.reader,
         ":actor": to_json(&call.actor)?,
         ":tool": call.tool,
@@ -200,16 +218,29 @@ fn insert(connection: &Connection, call: &ToolCall) -> Result<(), StoreError> {
         ":at": call.at,
         ":ended_at": call.ended_at,
         ":text": call.text,
+        ":bytes": length,
         ":start": call.offset.map(u64::cast_signed),
         ":next_offset": call.next_offset.map(u64::cast_signed),
     })?;
-    if id % BETWEEN_SWEEPS == 0 {
-        let mut statement = connection.prepare_cached(
-            "DELETE FROM tool_calls WHERE session_id = ?1 AND id <=
-                 (SELECT id FROM tool_calls WHERE session_id = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
-        )?;
-        statement.execute(params![call.session.as_str(), MAX_CALLS])?;
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO tool_totals (session_id, calls, bytes) VALUES (?1, 1, ?2)
+         ON CONFLICT (session_id) DO UPDATE SET calls = calls + 1, bytes = bytes + excluded.bytes
+         RETURNING calls, bytes",
+    )?;
+    let (calls, bytes): (i64, i64) =
+        statement.query_row(params![session, length], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if calls <= MAX_CALLS && bytes <= MAX_BYTES {
+        return Ok(());
     }
+    let mut statement = connection.prepare_cached(
+        "DELETE FROM tool_calls WHERE id IN (SELECT id FROM tool_calls WHERE session_id = ?1 ORDER BY id LIMIT ?2)
+         RETURNING bytes",
+    )?;
+    let gone = statement.query_map(params![session, GO_AT_ONCE], |row| row.get::<_, i64>(0))?;
+    let gone = gone.collect::<Result<Vec<_>, _>>()?;
+    let mut statement = connection
+        .prepare_cached("UPDATE tool_totals SET calls = calls - ?2, bytes = bytes - ?3 WHERE session_id = ?1")?;
+    statement.execute(params![session, gone.len() as i64, gone.iter().sum::<i64>()])?;
     Ok(())
 }
 

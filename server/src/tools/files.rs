@@ -2,13 +2,17 @@
 
 use std::fmt::Write as _;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::files::frames::{Answer, Head, Operation, Range};
 use glassbox_shared::files::path::{display, encode};
 use glassbox_shared::files::{FileEntry, FileType, MAX_PAGE, SortBy, SortOrder};
 use glassbox_shared::tools::cut::Cut;
-use glassbox_shared::tools::{MAX_CONTENT, ToolAnswer};
+use glassbox_shared::tools::{MAX_CONTENT, ToolAnswer, text};
+
+use tokio::time::timeout;
 
 use super::Calling;
 use crate::error::DomainError;
@@ -16,6 +20,9 @@ use crate::files::Said;
 
 /// Largest file that `read_file` goes through, in bytes: all of it passes the server to find lines and the end.
 const MAX_READ: u64 = 64 << 20;
+/// How long reading one file or listing folders may take: a service that drips must not hold its turn for ever. The
+/// largest that is read takes gVisor some seconds.
+const LONGEST: Duration = Duration::from_mins(2);
 /// Bytes at the beginning of a file in which a byte 0 means that it is no text, as `git` and `grep` have it.
 const PROBED: usize = 8 * 1024;
 /// Entries that `list_files` shows.
@@ -47,12 +54,17 @@ impl Calling<'_> {
         let text = match (entry.size, output.is_empty()) {
             (0, _) => "(the file is empty)".to_owned(),
             (_, true) => return Err(DomainError::invalid(format!("{} has only {line} lines", named(&entry)))),
-            _ => glassbox_shared::tools::text::with_notes(&notes, output.text()),
+            _ => text::with_notes(&notes, text::not_a_note(output.text())),
         };
         Ok(self.tell(ToolAnswer { truncated: output.is_cut(), ..ToolAnswer::plain(text) }).await)
     }
 
     pub(super) async fn list_files(&self, path: &str, max_depth: u64) -> Result<ToolAnswer, DomainError> {
+        let listed = timeout(LONGEST, self.listed(path, max_depth)).await.map_err(|_| too_slow())??;
+        Ok(self.tell(listed).await)
+    }
+
+    async fn listed(&self, path: &str, max_depth: u64) -> Result<ToolAnswer, DomainError> {
         let mut list = String::new();
         let mut entries = 0;
         // Folders to go into, the next one last: its path, and how it is written.
@@ -106,7 +118,7 @@ impl Calling<'_> {
         }
         let text =
             if list.is_empty() { "(the folder is empty)".to_owned() } else { list.trim_end_matches('\n').to_owned() };
-        Ok(self.tell(ToolAnswer { truncated: cut, ..ToolAnswer::plain(text) }).await)
+        Ok(ToolAnswer { truncated: cut, ..ToolAnswer::plain(text) })
     }
 
     pub(super) async fn edit_file(
@@ -152,7 +164,11 @@ impl Calling<'_> {
     }
 
     /// Reads a text file of at most `most` bytes, in pieces.
-    async fn read(&self, path: &str, most: u64, mut take: impl FnMut(&[u8])) -> Result<FileEntry, DomainError> {
+    async fn read(&self, path: &str, most: u64, take: impl FnMut(&[u8])) -> Result<FileEntry, DomainError> {
+        timeout(LONGEST, self.read_on(path, most, take)).await.map_err(|_| too_slow())?
+    }
+
+    async fn read_on(&self, path: &str, most: u64, mut take: impl FnMut(&[u8])) -> Result<FileEntry, DomainError> {
         let operation = Operation::Read { path: encode(path.as_bytes()), range: Range::All };
         let mut call = self.session.read_files(operation).await?;
         let Said::Head(head) = call.next().await? else { return Err(unexpected()) };
@@ -191,6 +207,11 @@ impl Calling<'_> {
             }
         }
     }
+}
+
+fn too_slow() -> DomainError {
+    let detail = format!("the sandbox's file service did not come to an end within {LONGEST:?}; use a command instead");
+    DomainError::new(ErrorCode::FilesUnavailable, detail)
 }
 
 fn unexpected() -> DomainError {

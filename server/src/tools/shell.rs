@@ -1,6 +1,7 @@
 //! `shell_exec`, `shell_wait`, `shell_kill`, and what goes beyond them: `shell_list`, `shell_output`.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use glassbox_shared::command::{CommandState, CommandView, KillCommand, RunCommand};
@@ -15,7 +16,7 @@ use super::follow::{Followed, follow, part, word};
 use crate::clock;
 use crate::command::Command;
 use crate::error::DomainError;
-use crate::store::Cursor;
+use crate::store::{Cursor, MAX_READERS, ToolReader};
 
 /// How often an answer is made anew because another call of the same reader was quicker. Each time that one has been
 /// given something, so this many means that something is wrong.
@@ -48,10 +49,7 @@ impl Calling<'_> {
                     notes.push(text::ended_meanwhile(&view));
                 }
             }
-            let view = self.session.run(self.who, RunCommand { command, ..RunCommand::default() }).await?;
-            if !background {
-                self.tools.store.set_foreground(self.session.id(), &self.reader.0, &view.command_id).await?;
-            }
+            let view = self.begin(command, background).await?;
             let command = self.session.command(&view.command_id).await?;
             (view, command)
         };
@@ -59,6 +57,21 @@ impl Calling<'_> {
             return Ok(self.tell(about(&view, text::in_background(&view))).await);
         }
         self.report(&command, until, notes).await
+    }
+
+    /// Starts it and notes that it is in the foreground: both, also when nobody waits for the answer any more.
+    async fn begin(&self, command: String, background: bool) -> Result<CommandView, DomainError> {
+        let (session, who, store) = (self.session.clone(), self.who.clone(), self.tools.store.clone());
+        let reader = self.reader.0.clone();
+        let begun = async move {
+            let view = session.run(&who, RunCommand { command, ..RunCommand::default() }).await?;
+            if !background && let Err(error) = store.set_foreground(session.id(), &reader, &view.command_id).await {
+                // It runs; what is lost is that a call without an id means it.
+                tracing::warn!(%error, command = view.command_id.as_str(), "the foreground could not be noted");
+            }
+            Ok(view)
+        };
+        self.session.see_through(begun).await
     }
 
     pub(super) async fn wait(&self, timeout: f64, command: Option<CommandId>) -> Result<ToolAnswer, DomainError> {
@@ -151,6 +164,8 @@ impl Calling<'_> {
     async fn report(&self, command: &Command, until: Instant, before: Vec<String>) -> Result<ToolAnswer, DomainError> {
         let id = command.view().command_id;
         let log = command.log().await?;
+        // Whoever gives this call up drops it, and then the cursor stays where it is.
+        let wanted = Arc::new(());
         for _ in 0..TRIES {
             let cursor = self.cursor(&id).await?;
             let followed = follow(command, &log, cursor.next, until, &self.tools.shutdown).await?;
@@ -159,8 +174,9 @@ impl Calling<'_> {
             notes.extend(restart_notes);
             let answer = self.answer(&followed, cursor, notes);
             let moved = Cursor { next: followed.output.next(), ended: followed.view.state.is_final() };
-            let told = self.tools.store.tell_output(self.record(&answer), &id, cursor, moved, restarts).await?;
-            if told {
+            let record = self.record(&answer);
+            let wanted = Arc::downgrade(&wanted);
+            if self.tools.store.tell_output(record, &id, cursor, moved, restarts, wanted).await? {
                 return Ok(answer);
             }
         }
@@ -197,7 +213,7 @@ impl Calling<'_> {
 
     /// The reader's command in the foreground, and how far it was told of it.
     async fn foreground(&self) -> Result<Option<(Command, Cursor)>, DomainError> {
-        let reader = self.tools.store.tool_reader(self.session.id(), &self.reader.0).await?;
+        let reader = self.known_reader().await?;
         let Some(id) = reader.foreground else { return Ok(None) };
         Ok(Some((self.session.command(&id).await?, self.cursor(&id).await?)))
     }
@@ -207,9 +223,26 @@ impl Calling<'_> {
         match self.foreground().await? {
             Some((command, cursor)) if !cursor.ended => Ok(command),
             _ => {
-                Err(DomainError::new(ErrorCode::Conflict, "no command is currently running; start one with shell_exec"))
+                let detail = match self.session.view().commands_running {
+                    0 => "no command is currently running; start one with shell_exec".to_owned(),
+                    others => format!(
+                        "no command is currently running that you started in the foreground, and {others} others are; \
+                         shell_list shows their ids"
+                    ),
+                };
+                Err(DomainError::new(ErrorCode::Conflict, detail))
             }
         }
+    }
+
+    /// What is known of who reads. One more than a session can remember is refused before anything is done.
+    async fn known_reader(&self) -> Result<ToolReader, DomainError> {
+        let reader = self.tools.store.tool_reader(self.session.id(), &self.reader.0).await?;
+        if reader.too_many {
+            let detail = format!("this session has had {MAX_READERS} readers, which is the limit; use fewer names");
+            return Err(DomainError::new(ErrorCode::Conflict, detail));
+        }
+        Ok(reader)
     }
 
     async fn cursor(&self, command: &CommandId) -> Result<Cursor, DomainError> {
@@ -218,7 +251,7 @@ impl Calling<'_> {
 
     /// What this reader was not told yet of how the sandbox was started again, and when that was for the last time.
     async fn restarts(&self) -> Result<(f64, Vec<String>), DomainError> {
-        let told = self.tools.store.tool_reader(self.session.id(), &self.reader.0).await?.restarts_until;
+        let told = self.known_reader().await?.restarts_until;
         let restarts = self.session.view().restarts;
         let news = restarts.iter().filter(|restart| restart.at > told).map(text::restarted).collect();
         Ok((restarts.last().map_or(told, |last| last.at), news))

@@ -21,7 +21,7 @@ use crate::feed::Feed;
 use crate::runtime::fake::FakeRuntime;
 use crate::session::settings::SessionSettings;
 use crate::session::{Session, Sessions};
-use crate::store::Store;
+use crate::store::{Cursor, MAX_READERS, Store, ToolCall};
 
 /// Nothing here takes this long; only a broken test does.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -425,4 +425,73 @@ async fn commands_that_were_begun_elsewhere_can_be_followed_too() {
     let text = stage.text("shell_wait", json!({"command_id": id.as_str()})).await;
     assert_eq!(text, "exit=0\noutput:\nby rest\n");
     assert_eq!(stage.sessions.list("acme").len(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_wants_any_more_takes_nothing() {
+    let stage = Stage::new().await;
+    let begun = stage.call("shell_exec", json!({"command": "print one"})).await;
+    let id = begun.command_id.expect("an id");
+    let call = ToolCall {
+        session: stage.session.id().clone(),
+        reader: "late".into(),
+        actor: agent().actor,
+        tool: "shell_wait".into(),
+        input: String::new(),
+        command: Some(id.clone()),
+        at: 0.0,
+        ended_at: 0.0,
+        text: "exit=0".into(),
+        offset: Some(0),
+        next_offset: Some(4),
+    };
+    let to = Cursor { next: 4, ended: true };
+    let (wanted, left) = (Arc::new(()), Arc::downgrade(&Arc::new(())));
+    let store = &stage.tools.store;
+    let told = async |by| store.tell_output(call.clone(), &id, Cursor::default(), to, 0.0, by).await.expect("a store");
+    assert!(!told(left).await);
+    assert_eq!(store.tool_cursor(stage.session.id(), "late", &id).await.expect("a store"), Cursor::default());
+    assert!(told(Arc::downgrade(&wanted)).await);
+    assert!(!told(Arc::downgrade(&wanted)).await, "the cursor is not there any more");
+    assert_eq!(store.tool_cursor(stage.session.id(), "late", &id).await.expect("a store"), to);
+}
+
+#[tokio::test]
+async fn only_the_latest_calls_are_kept_and_only_so_many_bytes() {
+    let stage = Stage::new().await;
+    let long = "x".repeat(400_000);
+    for nth in 0..120 {
+        let call = ToolCall {
+            session: stage.session.id().clone(),
+            reader: "r".into(),
+            actor: agent().actor,
+            tool: format!("t{nth}"),
+            input: String::new(),
+            command: None,
+            at: 0.0,
+            ended_at: 0.0,
+            text: long.clone(),
+            offset: None,
+            next_offset: None,
+        };
+        stage.tools.store.record_tool_call(call).await.expect("a store");
+    }
+    let (kept, _) = stage.tools.store.tool_calls(stage.session.id(), None, None, 200).await.expect("a store");
+    let bytes: usize = kept.iter().map(|call| call.text.len()).sum();
+    assert_eq!(kept.first().map(|call| call.tool.as_str()), Some("t119"), "the newest stay");
+    assert!(!kept.is_empty() && bytes <= 32 << 20, "{} calls of {bytes} bytes", kept.len());
+}
+
+#[tokio::test]
+async fn readers_of_a_session_are_so_many_and_no_more() {
+    let stage = Stage::new().await;
+    let id = stage.call("shell_exec", json!({"command": "print one"})).await.command_id.expect("an id");
+    let input = json!({"command_id": id.as_str()});
+    for nth in 1..MAX_READERS {
+        let told = stage.call_as(&format!("r{nth}"), "shell_wait", input.clone()).await;
+        assert_eq!(told.text, "exit=0\noutput:\none\n", "reader {nth}");
+    }
+    let refused = stage.call_as("one more", "shell_wait", input.clone()).await;
+    assert!(refused.text.starts_with("ERROR: this session has had 2000 readers"), "{}", refused.text);
+    assert_eq!(stage.call_as("r7", "shell_wait", input).await.text, "exit=0\noutput:\n", "those that are known go on");
 }

@@ -214,8 +214,12 @@ async fn a_purge_leaves_no_byte_in_the_data_directory() {
         session.sh(&format!("echo {CANARY}; seq 1 20000; echo {CANARY}")).await;
     }
     session.files().write(PATH, "content").await;
+    let told = format!("{PATH} as a model was told of it");
+    let call = serde_json::json!({"path": told});
+    agent.post(&session.path("/tools/read_file"), &call).await.success().expect("an answer");
     session.delete().await.success().expect("an end");
     found(&agent, CANARY, 9).await;
+    assert!(holds(&server.data_dir(), &told));
     assert!(holds(&server.data_dir(), CANARY) && holds(&server.data_dir(), PATH));
     let purged: Purged = operator.delete(&path(session.id(), "")).await.ok().expect("a purge");
     assert_eq!(purged.commands, 3);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use glassbox_shared::actor::{Actor, Role};
+use glassbox_shared::command::RunCommand;
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::tools::{ToolAnswer, ToolCallList};
 use glassbox_tests::{Session, TestServer, hardened, open, seq};
@@ -189,6 +190,11 @@ async fn only_keys_sessions_and_json_are_http_errors() {
     assert_eq!(list.ok::<ToolAnswer>().expect("a text").text, "ERROR: the input of shell_exec must be a JSON object");
     let none = agent.send(agent.request(reqwest::Method::POST, &session.path("/tools/shell_list"))).await;
     assert_eq!(none.ok::<ToolAnswer>().expect("a text").text, "no command is running");
+    let mut asked = open();
+    asked.agent = Some("codex 1.2".into());
+    assert_eq!(agent.create_session(asked).await.view().await.created_by.name(), "codex 1.2");
+    let asked = RunCommand { command: "true".into(), agent: Some("codex".into()), ..RunCommand::default() };
+    assert_eq!(session.run_with(asked).await.view().await.actor.name(), "codex");
     let named = agent.post(&format!("{path}?agent=claude-code&reader=a"), &json!({"command": "echo named"})).await;
     let named: ToolAnswer = named.ok().expect("a text");
     let view = session.command(&named.command_id.expect("an id")).view().await;

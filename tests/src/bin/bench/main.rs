@@ -6,7 +6,8 @@
 //! `yes`, with nobody watching and with one viewer that takes 1 kB/s. (c) From nothing to the first byte of a session's
 //! first command, against `docker run`. (d) 100 MB up and down, against `docker exec … cat`. (e) The first page of a folder
 //! with 65,000 entries. (f) 256 MiB of output to one viewer, against the raw stream of an exec. (g) Memory of 200 idle
-//! sessions (on an engine in memory) and of 200 idle live sockets. Ends with an error when a bar is not met. Those of
+//! sessions (on an engine in memory) and of 200 idle live sockets. (h) `true` by the tool
+//! `shell_exec` against a command and a wait by REST; 1,000 calls that wait; 1 GiB of output through one call. Ends with an error when a bar is not met. Those of
 //! (d), and the speed of (f), hang upon how busy the machine is besides, which can only make them worse: where one is missed it
 //! is measured again, and the best of three counts.
 //!
@@ -19,6 +20,7 @@ mod round_trip;
 mod start;
 mod stream;
 mod table;
+mod tools;
 mod transfer;
 
 use std::path::Path;
@@ -42,6 +44,13 @@ const STREAM_BAR: f64 = 0.7;
 const SESSION_BAR: f64 = 256.0;
 /// KiB of memory of an idle live socket.
 const SOCKET_BAR: f64 = 64.0;
+
+/// Milliseconds that a call of a tool may take beyond a command and a wait.
+const CALL_BAR_MS: f64 = 5.0;
+/// MiB of memory of all the calls that wait.
+const WAITING_BAR: f64 = 64.0;
+/// Share of a processor that they may take: what a look every ten seconds cannot tell from nothing.
+const WAITING_CPU_BAR: f64 = 0.01;
 
 /// Times that (d) and the speed of (f) are measured at most.
 const TRIES: usize = 3;
@@ -82,7 +91,7 @@ async fn main() -> ExitCode {
     let wants = |letter: &str| asked.is_empty() || asked.iter().any(|asked| asked == letter);
     machine::print(&binary);
     let mut bars = Bars::default();
-    if ["a", "b", "c", "d", "e", "f"].into_iter().any(wants) {
+    if ["a", "b", "c", "d", "e", "f", "h"].into_iter().any(wants) {
         // As a user has it: with the log level that is the default.
         let server = TestServer::configure()
             .env("RUST_LOG", "info")
@@ -102,6 +111,9 @@ async fn main() -> ExitCode {
         }
         if wants("c") {
             starts(&agent, &mut bars).await;
+        }
+        if wants("h") {
+            tools(&server, &agent, &mut bars).await;
         }
         if wants("d") || wants("e") || wants("f") {
             let session = agent.create_session(open()).await;
@@ -208,4 +220,35 @@ async fn streams(server: &TestServer, session: &Session, bars: &mut Bars) {
     }
     bars.add(format!("(f) at least {STREAM_BAR} of the raw stream's speed: {best:.2}"), best >= STREAM_BAR);
     bars.add(format!("(f) no gap: {missing} bytes missing"), missing == 0);
+}
+
+async fn tools(server: &TestServer, agent: &Client, bars: &mut Bars) {
+    println!("\n(h) tools of agents");
+    let session = agent.create_session(open()).await;
+    let (calls, rest) = tools::calls(&session).await;
+    let more = table::difference(("shell_exec of `true`", &calls), ("POST commands, GET ?wait=", &rest));
+    bars.add(format!("(h) a call at most {CALL_BAR_MS} ms more than by REST: {more:.1}"), more <= CALL_BAR_MS);
+    let waiting = tools::waiting(server, &session).await;
+    let mib = waiting.bytes as f64 / f64::from(1 << 20);
+    let (with, without) = (waiting.processor * 100.0, waiting.processor_idle * 100.0);
+    println!("{} calls that wait: {mib:.1} MiB, {with:.2} % of a processor ({without:.2} % without)", tools::WAITING);
+    bars.add(
+        format!("(h) {} calls that wait, at most {WAITING_BAR} MiB: {mib:.1}", tools::WAITING),
+        mib <= WAITING_BAR,
+    );
+    let cost = waiting.processor - waiting.processor_idle;
+    bars.add(
+        format!("(h) and at most {} % of a processor: {:.2}", WAITING_CPU_BAR * 100.0, cost * 100.0),
+        cost <= WAITING_CPU_BAR,
+    );
+    let growth = tools::long(server, &session).await;
+    bars.add(
+        format!(
+            "(h) {} MiB of output through a call, at most {} MiB: {:.1}",
+            tools::LONG_MIB,
+            MEMORY_BAR >> 20,
+            growth as f64 / f64::from(1 << 20)
+        ),
+        growth <= MEMORY_BAR,
+    );
 }

@@ -56,7 +56,8 @@ pub async fn measure(session: &Session) -> Times {
     times
 }
 
-async fn through_rest(session: &Session) -> Duration {
+/// A command and a wait, by REST.
+pub async fn through_rest(session: &Session) -> Duration {
     let begun = Instant::now();
     let command = session.run(COMMAND).await;
     let view: CommandView = command.client().get(&command.path("?wait=30")).await.ok().expect("it ends");

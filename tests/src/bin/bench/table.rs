@@ -25,6 +25,12 @@ pub fn compare(ours: (&str, &[Duration]), theirs: (&str, &[Duration])) -> f64 {
     ratio
 }
 
+/// Prints ours and what it is measured against; by how many milliseconds the medians differ.
+pub fn difference(ours: (&str, &[Duration]), theirs: (&str, &[Duration])) -> f64 {
+    compare(ours, theirs);
+    quantile(ours.1, 0.5) - quantile(theirs.1, 0.5)
+}
+
 /// Prints it; the ratio that counts.
 pub fn print(times: &Times) -> f64 {
     let engine = quantile(&times.engine, 0.5);
