@@ -20,6 +20,14 @@ use super::events::{Events, TooLong};
 const CONNECT: Duration = Duration::from_secs(5);
 /// Any answer: calls take at most 45 s.
 const ANSWER: Duration = Duration::from_secs(90);
+/// Beginning a lost session anew, with the waiting for others who do: then there is time to say so before clients give up,
+/// which is after 60 s.
+const ANEW: Duration = Duration::from_secs(30);
+/// A server that has too much to do says when to come again. All waiting for that together, for one message: a call takes
+/// up to 45 s more.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Shortest of these waits, whatever the server says.
+const PAUSE: Duration = Duration::from_millis(500);
 /// Most bytes of an answer that is no stream.
 const MAX_ANSWER: usize = 4 * 1024 * 1024;
 const SESSION_ID: &str = "mcp-session-id";
@@ -34,7 +42,7 @@ pub(super) struct Way {
     address: String,
     key: String,
     session: Mutex<Session>,
-    /// Only one begins a session anew at a time.
+    /// Only one begins a session anew at a time; the others wait and use that one.
     beginning: tokio::sync::Mutex<()>,
 }
 
@@ -75,6 +83,7 @@ impl Way {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Only a session that stands: until then the one before is what another attempt begins with.
     fn remember(&self, session: Session) {
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = session;
     }
@@ -82,12 +91,18 @@ impl Way {
     /// Asks for something; what the server says goes to `lines`, the answer last.
     pub(super) async fn ask(&self, message: &Value, id: &Value, lines: &mpsc::Sender<String>) -> anyhow::Result<()> {
         if message["method"] == "initialize" {
-            let answer = self.initialize(message).await?;
+            let (answer, session) = self.initialize(message).await?;
+            if let Some(session) = session {
+                self.remember(session);
+            }
             return said(lines, &answer).await;
         }
-        let mut answer = self.post(message).await?;
-        if answer.status() == StatusCode::NOT_FOUND && self.begin_anew().await? {
-            answer = self.post(message).await?;
+        let session = self.session();
+        let mut answer = self.post(message, Some(&session)).await?;
+        if answer.status() == StatusCode::NOT_FOUND
+            && let Some(session) = self.another(&session).await?
+        {
+            answer = self.post(message, Some(&session)).await?;
         }
         let status = answer.status();
         if !status.is_success() {
@@ -113,7 +128,7 @@ impl Way {
 
     /// Says something that has no answer.
     pub(super) async fn tell(&self, message: &Value) -> anyhow::Result<()> {
-        checked(self.post(message).await?).await.map(drop)
+        checked(self.post(message, Some(&self.session())).await?).await.map(drop)
     }
 
     /// Ends the session, if there is one.
@@ -126,40 +141,60 @@ impl Way {
         }
     }
 
-    /// Begins a session with this message, and answers what the server said to it.
-    async fn initialize(&self, message: &Value) -> anyhow::Result<Value> {
-        self.remember(Session::default());
-        let answer = checked(self.post(message).await?).await?;
+    /// Asks for a session with this message: what the server said to it, and the session if that is one.
+    async fn initialize(&self, message: &Value) -> anyhow::Result<(Value, Option<Session>)> {
+        let answer = checked(self.post(message, None).await?).await?;
         let id = answer.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
         let said = Messages::of(answer).next().await?.context("the server said nothing")?;
         let version = said["result"]["protocolVersion"].as_str().map(str::to_owned);
-        if version.is_some() {
-            self.remember(Session { id, version, began_with: Some(message.clone()) });
-        }
-        Ok(said)
+        let session = version.map(|version| Session { id, version: Some(version), began_with: Some(message.clone()) });
+        Ok((said, session))
     }
 
-    /// The server does not know the session any more, because it was restarted for example: begins another one that the
-    /// client need not know of. `false`: there was none.
-    async fn begin_anew(&self) -> anyhow::Result<bool> {
-        let lost = self.session();
-        let _beginning = self.beginning.lock().await;
-        let Some(message) = lost.began_with else { return Ok(false) };
-        if self.session().id == lost.id {
-            self.initialize(&message).await?;
-            self.tell(&serde_json::json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await?;
-        }
-        Ok(true)
+    /// The server does not know the session any more, because it was restarted for example: another one, that the client
+    /// need not know of. `None`: there was none.
+    async fn another(&self, lost: &Session) -> anyhow::Result<Option<Session>> {
+        let Some(message) = &lost.began_with else { return Ok(None) };
+        let began = tokio::time::timeout(ANEW, async {
+            let _beginning = self.beginning.lock().await;
+            let now = self.session();
+            if now.id != lost.id {
+                return Ok(now);
+            }
+            let (said, session) = self.initialize(message).await?;
+            let session = session.with_context(|| {
+                format!("the server refused: {}", said["error"]["message"].as_str().unwrap_or_default())
+            })?;
+            let begun = serde_json::json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+            checked(self.post(&begun, Some(&session)).await?).await?;
+            self.remember(session.clone());
+            Ok(session)
+        });
+        let began = began.await.context("the server did not begin another session in time; try again in a moment")?;
+        began.map(Some)
     }
 
-    async fn post(&self, message: &Value) -> anyhow::Result<Response> {
+    /// Says a message, in this session if it has one. A server that has too much to do did nothing with it: it is said
+    /// again when the server wants to hear it.
+    async fn post(&self, message: &Value, session: Option<&Session>) -> anyhow::Result<Response> {
+        let mut left = PATIENCE;
+        loop {
+            let answer = self.post_once(message, session).await?;
+            let wait = asked_to_wait(&answer).map(|wait| wait.max(PAUSE)).filter(|wait| *wait <= left);
+            let Some(wait) = wait else { return Ok(answer) };
+            left -= wait;
+            drop(answer);
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn post_once(&self, message: &Value, session: Option<&Session>) -> anyhow::Result<Response> {
         let mut request = self
             .http
             .post(&self.address)
             .header("x-api-key", &self.key)
             .header(header::ACCEPT, "application/json, text/event-stream")
             .json(message);
-        let session = self.session();
         let own_version = message["params"]["_meta"][VERSION_IN_META].as_str();
         if let Some(version) = own_version {
             // Without sessions, the head says what the message says.
@@ -170,8 +205,8 @@ impl Way {
             if let Some(name) = message["params"]["name"].as_str() {
                 request = request.header("mcp-name", name);
             }
-        } else {
-            for (name, value) in [(SESSION_ID, session.id), (VERSION, session.version)] {
+        } else if let Some(session) = session {
+            for (name, value) in [(SESSION_ID, &session.id), (VERSION, &session.version)] {
                 if let Some(value) = value {
                     request = request.header(name, value);
                 }
@@ -202,6 +237,13 @@ async fn checked(answer: Response) -> anyhow::Result<Response> {
         }
         None => refused(status, &body),
     })
+}
+
+/// How long a server that has too much to do wants to be left alone.
+fn asked_to_wait(answer: &Response) -> Option<Duration> {
+    let after =
+        answer.headers().get(header::RETRY_AFTER).filter(|_| answer.status() == StatusCode::TOO_MANY_REQUESTS)?;
+    Some(Duration::from_secs(after.to_str().ok()?.trim().parse().ok()?))
 }
 
 /// An error of the protocol itself.
@@ -264,5 +306,158 @@ impl Messages {
             let piece = piece.context("the answer broke off")?;
             self.waiting.extend(self.events.take(&piece).map_err(|TooLong| anyhow::anyhow!("the answer is too long"))?);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use axum::Router;
+    use axum::extract::State;
+    use axum::http::HeaderMap;
+    use axum::response::IntoResponse as _;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A server that says to attempts to begin a session what it was told to.
+    #[derive(Default)]
+    struct Fake {
+        /// What comes of the next attempts; afterwards they succeed.
+        refusals: Mutex<VecDeque<StatusCode>>,
+        /// One that never gets an answer has come.
+        hanging: tokio::sync::Notify,
+        /// The session that it knows, by number; 0: none.
+        session: Mutex<u64>,
+        attempts: Mutex<u64>,
+    }
+
+    /// Stands for an attempt that never gets an answer.
+    const HANGS: StatusCode = StatusCode::GATEWAY_TIMEOUT;
+
+    impl Fake {
+        async fn start() -> (Arc<Self>, Way) {
+            let fake = Arc::new(Self::default());
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+            let url = format!("http://{}", listener.local_addr().expect("bound"));
+            let router = Router::new().route("/mcp", axum::routing::post(answer)).with_state(Arc::clone(&fake));
+            tokio::spawn(async move { axum::serve(listener, router).await });
+            (fake, Way::new(&url, "key".to_owned(), None, Profile::Open).expect("an address"))
+        }
+
+        fn refuse(&self, refusals: &[StatusCode]) {
+            self.refusals.lock().expect("no panic").extend(refusals);
+        }
+
+        /// As a restart does.
+        fn forget(&self) {
+            *self.session.lock().expect("no panic") = 0;
+        }
+
+        fn attempts(&self) -> u64 {
+            *self.attempts.lock().expect("no panic")
+        }
+    }
+
+    async fn answer(State(fake): State<Arc<Fake>>, headers: HeaderMap, body: Bytes) -> axum::response::Response {
+        let message: Value = serde_json::from_slice(&body).expect("JSON");
+        let id = message["id"].clone();
+        if message["method"] != "initialize" {
+            let Some(named) = headers.get(SESSION_ID) else { return StatusCode::BAD_REQUEST.into_response() };
+            let known = *fake.session.lock().expect("no panic");
+            if known == 0 || *named != known.to_string() {
+                return StatusCode::NOT_FOUND.into_response();
+            }
+            if id.is_null() {
+                return StatusCode::ACCEPTED.into_response();
+            }
+            return axum::Json(json!({"jsonrpc": "2.0", "id": id, "result": known})).into_response();
+        }
+        assert!(headers.get(SESSION_ID).is_none(), "a new session is asked for in none");
+        let attempt = {
+            let mut attempts = fake.attempts.lock().expect("no panic");
+            *attempts += 1;
+            *attempts
+        };
+        let refusal = fake.refusals.lock().expect("no panic").pop_front();
+        match refusal {
+            Some(HANGS) => {
+                fake.hanging.notify_one();
+                std::future::pending().await
+            }
+            Some(status) => (status, [("retry-after", "0")]).into_response(),
+            None => {
+                *fake.session.lock().expect("no panic") = attempt;
+                let result = json!({"protocolVersion": "2025-06-18"});
+                let said = axum::Json(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+                ([(SESSION_ID, attempt.to_string())], said).into_response()
+            }
+        }
+    }
+
+    async fn ask(way: &Way, method: &str) -> anyhow::Result<Value> {
+        let (lines, mut said) = mpsc::channel(8);
+        let id = json!(1);
+        way.ask(&json!({"jsonrpc": "2.0", "id": id, "method": method}), &id, &lines).await?;
+        Ok(serde_json::from_str(&said.recv().await.expect("an answer")).expect("JSON"))
+    }
+
+    #[tokio::test]
+    async fn an_attempt_to_begin_anew_that_fails_is_not_the_last_one() {
+        let (fake, way) = Fake::start().await;
+        ask(&way, "initialize").await.expect("a session");
+        assert_eq!(ask(&way, "tools/list").await.expect("an answer")["result"], 1);
+        fake.forget();
+        fake.refuse(&[StatusCode::SERVICE_UNAVAILABLE, StatusCode::UNAUTHORIZED]);
+        for status in ["503", "401"] {
+            let why = ask(&way, "tools/list").await.expect_err("refused").to_string();
+            assert!(why.contains(status), "{why}");
+        }
+        assert_eq!(ask(&way, "tools/list").await.expect("an answer")["result"], 4);
+        assert_eq!(fake.attempts(), 4);
+    }
+
+    #[tokio::test]
+    async fn an_attempt_to_begin_anew_that_is_cancelled_is_not_the_last_one() {
+        let (fake, way) = Fake::start().await;
+        ask(&way, "initialize").await.expect("a session");
+        fake.forget();
+        fake.refuse(&[HANGS]);
+        tokio::select! {
+            answer = ask(&way, "tools/list") => panic!("{answer:?}"),
+            () = fake.hanging.notified() => {}
+        }
+        assert_eq!(ask(&way, "tools/list").await.expect("an answer")["result"], 3);
+    }
+
+    #[tokio::test]
+    async fn a_clients_own_attempt_that_fails_leaves_it_the_session_that_it_had() {
+        let (fake, way) = Fake::start().await;
+        ask(&way, "initialize").await.expect("a session");
+        fake.refuse(&[StatusCode::SERVICE_UNAVAILABLE]);
+        ask(&way, "initialize").await.expect_err("refused");
+        assert_eq!(ask(&way, "tools/list").await.expect("an answer")["result"], 1);
+    }
+
+    #[tokio::test]
+    async fn a_server_with_too_much_to_do_is_asked_again() {
+        let (fake, way) = Fake::start().await;
+        fake.refuse(&[StatusCode::TOO_MANY_REQUESTS]);
+        ask(&way, "initialize").await.expect("a session");
+        assert_eq!(fake.attempts(), 2);
+    }
+
+    #[tokio::test]
+    async fn calls_at_once_begin_one_session_anew() {
+        let (fake, way) = Fake::start().await;
+        ask(&way, "initialize").await.expect("a session");
+        fake.forget();
+        let call = || ask(&way, "tools/list");
+        let (one, two, three) = tokio::join!(call(), call(), call());
+        for answer in [one, two, three] {
+            assert_eq!(answer.expect("an answer")["result"], 2);
+        }
+        assert_eq!(fake.attempts(), 2);
     }
 }

@@ -23,10 +23,9 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::more::{self, MORE, More, MoreCall};
-use super::seats::{Client, Seat};
+use super::seats::{Client, News, Seat};
 use super::{Shared, Visitor, listed};
 use crate::error::DomainError;
-use crate::session::Session;
 use crate::tools::Reader;
 
 /// A call is answered within this time: clients are known to give up after 60 s.
@@ -247,7 +246,9 @@ impl OneCall<'_> {
         if caller.looking_is_use() {
             session.touch();
         }
-        let notes = self.notes(&session, anew);
+        let news = self.seat.news(session.id());
+        self.seat.shows_in(&session);
+        let notes = notes(&news, anew.as_deref());
         // The same after a reconnect, so that nothing is given twice and nothing is missed.
         let reader = match self.client.nth {
             1 => format!("mcp {}", self.client.name),
@@ -262,29 +263,34 @@ impl OneCall<'_> {
         };
         shorten(self.name, &mut input, until);
         let calling = tools.calling(&who, &session, &reader, self.name, &input).noting(notes);
-        let Some((command, limit)) = run else { return Ok(calling.dispatch().await) };
-        let answer = more::run(&who, &session, command, limit, until).await;
-        Ok(calling.answered(answer.unwrap_or_else(|error| ToolAnswer::refused(&error.detail))).await)
-    }
-
-    /// What this client is to be told besides, once each.
-    fn notes(&self, session: &Session, anew: Option<String>) -> Vec<String> {
-        let another = self.seat.given(session.id()).is_some();
-        self.seat.shows_in(session);
-        let made_by_other = || {
-            "the sandbox of this workspace is another one than before, made meanwhile by another client; files and \
-             processes of the one before are gone"
-                .to_owned()
+        let answer = if let Some((command, limit)) = run {
+            let answer = more::run(&who, &session, command, limit, until).await;
+            calling.answered(answer.unwrap_or_else(|error| ToolAnswer::refused(&error.detail))).await
+        } else {
+            calling.dispatch().await
         };
-        let mut notes: Vec<String> = anew.or_else(|| another.then(made_by_other)).into_iter().collect();
-        notes.extend(self.seat.others().into_iter().map(|label| {
-            format!(
-                "another client ({label}) uses this same sandbox now, with the same files and processes; to keep apart, \
-                 give each client a workspace of its own (?workspace=NAME in its address)"
-            )
-        }));
-        notes
+        // Not before: a call that is given up has told nobody.
+        self.seat.told(news);
+        if let Some(anew) = anew {
+            self.shared.places.told(place, &anew);
+        }
+        Ok(answer)
     }
+}
+
+/// What a client is to be told besides.
+fn notes(news: &News, anew: Option<&str>) -> Vec<String> {
+    let made_meanwhile = "the sandbox of this workspace is another one than before, made meanwhile; files and processes of \
+                         the one before are gone";
+    let mut notes: Vec<String> =
+        anew.or_else(|| news.another.then_some(made_meanwhile)).map(str::to_owned).into_iter().collect();
+    notes.extend(news.others.iter().map(|label| {
+        format!(
+            "another client ({label}) uses this same sandbox now, with the same files and processes; to keep apart, give \
+             each client a workspace of its own (?workspace=NAME in its address)"
+        )
+    }));
+    notes
 }
 
 /// No call waits longer than there is time: the text says how to go on.

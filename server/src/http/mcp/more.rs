@@ -16,7 +16,6 @@ use tokio::time::Instant;
 use super::Shared;
 use super::place::Place;
 use crate::clock;
-use crate::command::Command;
 use crate::command::log::Log;
 use crate::control::Principal;
 use crate::error::DomainError;
@@ -273,7 +272,7 @@ pub(super) async fn run(
     let command = session.command(&started.command_id).await?;
     let view = command.wait_end(until.saturating_duration_since(Instant::now())).await;
     let output = Output::read(&command.log().await?).await?;
-    Ok(answer(&command, &view, &output))
+    Ok(answer(who, &view, &output))
 }
 
 /// Both channels of a command, together at most [`MAX_TEXT`] characters.
@@ -335,7 +334,8 @@ impl Output {
     }
 }
 
-fn answer(command: &Command, view: &CommandView, output: &Output) -> ToolAnswer {
+/// What this caller is told.
+fn answer(who: &Principal, view: &CommandView, output: &Output) -> ToolAnswer {
     let mut lines = Vec::new();
     for (name, cut) in [("STDOUT", &output.stdout), ("STDERR", &output.stderr)] {
         let text = cut.text();
@@ -359,13 +359,10 @@ fn answer(command: &Command, view: &CommandView, output: &Output) -> ToolAnswer 
         CommandState::FailedToStart { message } => {
             return about(view, text::refused(&format!("the command could not be started: {message}")), true);
         }
-        CommandState::Interrupted(_) => {
-            let so_far = lines.join("\n");
-            return about(
-                view,
-                text::refused(&format!("nobody can know how the command ended: it was interrupted\n{so_far}")),
-                true,
-            );
+        CommandState::Interrupted(reason) => {
+            let (why, so_far) = (text::interruption(*reason), lines.join("\n"));
+            let text = text::refused(&format!("nobody can know how the command ended: {why}\n{so_far}"));
+            return about(view, text.trim_end().to_owned(), true);
         }
         CommandState::TimedOut => {
             lines.push(format!("[TIMEOUT]: the command was ended after {limit} seconds"));
@@ -374,9 +371,13 @@ fn answer(command: &Command, view: &CommandView, output: &Output) -> ToolAnswer 
         CommandState::Starting | CommandState::Running => {
             warn(format!(
                 "the command is still running and is ended after {limit} seconds; call shell_wait with command_id {}",
-                command.view().command_id
+                view.command_id
             ));
             None
+        }
+        CommandState::Killed { by, .. } if *by != who.actor => {
+            warn(text::ended_by(by));
+            text::exit_code(&view.state)
         }
         state => text::exit_code(state),
     };

@@ -104,11 +104,17 @@ struct Known {
     /// Only one makes or gives up a sandbox at a time.
     changing: tokio::sync::Mutex<()>,
     last: Mutex<Option<SessionId>>,
+    /// What is to be said of its sandbox, until somebody was told.
+    news: Mutex<Option<Arc<str>>>,
 }
 
 impl Known {
     fn last(&self) -> std::sync::MutexGuard<'_, Option<SessionId>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn news(&self) -> std::sync::MutexGuard<'_, Option<Arc<str>>> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -121,6 +127,16 @@ impl Places {
         }
         Arc::clone(known.entry(place.clone()).or_default())
     }
+
+    /// The answer with this to say is made.
+    pub(super) fn told(&self, place: &Place, news: &Arc<str>) {
+        let known = self.of(place);
+        let mut now = known.news();
+        // Meanwhile there may be something else to say.
+        if now.as_ref().is_some_and(|now| Arc::ptr_eq(now, news)) {
+            *now = None;
+        }
+    }
 }
 
 impl Shared {
@@ -131,20 +147,25 @@ impl Shared {
         self.state.sessions.get(&place.tenant, &found.session_id).ok()
     }
 
-    /// The sandbox of a place, made if there is none; with what is to be said of one that is new where one was before.
+    /// The sandbox of a place, made if there is none; with what is to be said of one that is new where one was before
+    /// ([`Places::told`]).
     pub(super) async fn find_or_make(
         &self,
         who: &Principal,
         place: &Place,
-    ) -> Result<(Session, Option<String>), DomainError> {
+    ) -> Result<(Session, Option<Arc<str>>), DomainError> {
         let known = self.places.of(place);
         let _changing = known.changing.lock().await;
         if let Some(session) = self.find(place) {
             *known.last() = Some(session.id().clone());
-            return Ok((session, None));
+            let news = known.news().clone();
+            return Ok((session, news));
         }
         let remembered = known.last().clone();
         let before = self.before(place, remembered).await;
+        let news: Option<Arc<str>> = before.map(|why| anew(place, why).into());
+        // First: whoever waits for it may leave, and it is made all the same.
+        known.news().clone_from(&news);
         let name = match place.workspace.as_str() {
             DEFAULT_WORKSPACE => who.actor.name(),
             named => named,
@@ -159,7 +180,7 @@ impl Shared {
         let made = self.state.sessions.create(who, request).await?;
         *known.last() = Some(made.session_id.clone());
         let session = self.state.sessions.get(&place.tenant, &made.session_id)?;
-        Ok((session, before.map(|why| anew(place, why))))
+        Ok((session, news))
     }
 
     /// Ends the sandbox of a place; `false`: there is none.

@@ -24,8 +24,10 @@ pub(super) const SEAT_TIME: Duration = Duration::from_hours(12);
 const MAX_TENANT_SEATS: usize = 200;
 /// Sessions altogether. Then 429 for a tenant that has none which could make room.
 const MAX_SEATS: usize = 1000;
-/// A client that was not heard of for this long counts as gone when another one asks who else is there.
-const PRESENT: Duration = Duration::from_mins(10);
+/// A client that has not called anything for this long counts as gone when another one comes or asks who else is there.
+/// Those that vanish say nothing and come back in another session, where they must be who they were: a short time is
+/// worth it that two clients of one name, one of them idle, may be taken for one.
+const PRESENT: Duration = Duration::from_mins(1);
 
 /// All of them.
 #[derive(Debug, Clone, Default)]
@@ -59,7 +61,7 @@ pub(super) struct Client {
     pub name: String,
     /// Name and version, as people see them.
     pub label: String,
-    /// Tells those of one name in one workspace apart, from 1.
+    /// Tells those of one name that are present in one workspace apart, from 1.
     pub nth: usize,
 }
 
@@ -76,8 +78,27 @@ struct State {
     told_of: BTreeSet<u64>,
     /// The sandbox that it was given last.
     sandbox: Option<SessionId>,
+    /// The last one that it had an answer from.
+    known: Option<SessionId>,
     /// Where it is shown.
     shown_in: Option<Session>,
+}
+
+impl State {
+    fn is_present(&self) -> bool {
+        self.calls > 0 || self.used.elapsed() < PRESENT
+    }
+}
+
+/// What a client is to be told. It was, once the answer with it is made ([`Seat::told`]).
+#[derive(Debug)]
+pub(super) struct News {
+    /// Its sandbox is another one than the one that it knows.
+    pub another: bool,
+    /// Clients that use the same workspace now.
+    pub others: Vec<String>,
+    sandbox: SessionId,
+    numbers: Vec<u64>,
 }
 
 /// A new seat, and the id of the session that made room for it.
@@ -127,6 +148,7 @@ impl Seats {
             leaves: false,
             told_of: BTreeSet::new(),
             sandbox: None,
+            known: None,
             shown_in: None,
         };
         let seat = Arc::new(Seat {
@@ -144,10 +166,13 @@ impl Seats {
         Ok(NewSeat { seat, instead_of })
     }
 
-    /// The clients that were given this sandbox.
+    /// The clients that are present in this sandbox.
     fn labels_in(&self, sandbox: &SessionId) -> Vec<String> {
         let all = self.all();
-        let there = all.iter().filter(|seat| seat.state().sandbox.as_ref() == Some(sandbox));
+        let there = all.iter().filter(|seat| {
+            let state = seat.state();
+            state.is_present() && state.sandbox.as_ref() == Some(sandbox)
+        });
         let mut labels: Vec<String> = there.filter_map(|seat| Some(seat.client.get()?.label.clone())).collect();
         labels.sort();
         labels
@@ -191,6 +216,7 @@ impl Seat {
         let all = self.neighbours();
         let taken: BTreeSet<usize> = all
             .iter()
+            .filter(|seat| seat.state().is_present())
             .filter_map(|seat| seat.client.get())
             .filter(|client| client.name == name)
             .map(|client| client.nth)
@@ -229,28 +255,33 @@ impl Seat {
         self.seats.all().into_iter().filter(|seat| seat.number != self.number && seat.place == self.place).collect()
     }
 
-    /// Clients that use the same workspace now and that this one was not told of yet.
-    pub(super) fn others(&self) -> Vec<String> {
-        let present: Vec<(u64, String)> = self
-            .neighbours()
+    /// It is given this sandbox: what it is to be told, until it was.
+    pub(super) fn news(&self, sandbox: &SessionId) -> News {
+        let neighbours = self.neighbours();
+        let present: Vec<(u64, String)> = neighbours
             .iter()
             .filter(|seat| {
                 let state = seat.state();
                 // Who has not called anything yet does not use it.
-                state.sandbox.is_some() && (state.calls > 0 || state.used.elapsed() < PRESENT)
+                state.sandbox.is_some() && state.is_present()
             })
             .filter_map(|seat| seat.client.get().map(|client| (seat.number, client.label.clone())))
             .collect();
         let mut state = self.state();
-        // Those who left come back under another number.
-        state.told_of.retain(|number| present.iter().any(|(other, _)| other == number));
-        present.into_iter().filter(|(number, _)| state.told_of.insert(*number)).map(|(_, label)| label).collect()
+        state.sandbox = Some(sandbox.clone());
+        // Those who left come back under another number; those who pause do not.
+        state.told_of.retain(|number| neighbours.iter().any(|seat| seat.number == *number));
+        let new = present.into_iter().filter(|(number, _)| !state.told_of.contains(number));
+        let (numbers, others) = new.unzip();
+        let another = state.known.as_ref().is_some_and(|known| known != sandbox);
+        News { another, others, sandbox: sandbox.clone(), numbers }
     }
 
-    /// It is given this sandbox; answers the one before, if that was another.
-    pub(super) fn given(&self, sandbox: &SessionId) -> Option<SessionId> {
-        let before = self.state().sandbox.replace(sandbox.clone());
-        before.filter(|before| before != sandbox)
+    /// The answer with these news is made.
+    pub(super) fn told(&self, news: News) {
+        let mut state = self.state();
+        state.told_of.extend(news.numbers);
+        state.known = Some(news.sandbox);
     }
 
     /// It is shown with this sandbox as long as it lives, and in the one before no more.
@@ -263,7 +294,9 @@ impl Seat {
 
     /// It gave its sandbox up itself.
     pub(super) fn gave_up(&self) {
-        self.state().sandbox = None;
+        let mut state = self.state();
+        state.sandbox = None;
+        state.known = None;
     }
 }
 
@@ -355,6 +388,42 @@ mod tests {
         assert_eq!(seat(&seats, "acme", "three").sit("claude", "claude 3").nth, 1, "the first one is free again");
     }
 
+    /// It has called nothing for so long that it counts as gone.
+    fn idle(seat: &Seat) {
+        seat.state().used = Instant::now().checked_sub(PRESENT).expect("the machine has run for longer");
+    }
+
+    #[test]
+    fn a_client_that_vanished_and_comes_back_is_the_same_and_alone() {
+        let seats = Seats::default();
+        let sandbox = ids::session();
+        let vanished = seat(&seats, "acme", "one");
+        vanished.sit("claude", "claude 1");
+        vanished.told(vanished.news(&sandbox));
+        idle(&vanished);
+        let back = seat(&seats, "acme", "two");
+        assert_eq!(back.sit("claude", "claude 1").nth, 1, "it reads on where it was");
+        let calling = back.call();
+        assert!(back.news(&sandbox).others.is_empty(), "it is not told of itself");
+        assert_eq!(seats.labels_in(&sandbox), ["claude 1"], "people see one");
+        drop(calling);
+        assert_eq!(seat(&seats, "acme", "three").sit("claude", "claude 1").nth, 2, "this one is there");
+    }
+
+    #[test]
+    fn a_client_that_waits_for_a_long_call_is_present() {
+        let seats = Seats::default();
+        let sandbox = ids::session();
+        let (one, two) = (seat(&seats, "acme", "one"), seat(&seats, "acme", "two"));
+        one.sit("claude", "claude 1");
+        one.told(one.news(&sandbox));
+        let _waiting = one.call();
+        idle(&one);
+        assert_eq!(two.sit("claude", "claude 2").nth, 2);
+        assert_eq!(two.news(&sandbox).others, ["claude 1"]);
+        assert_eq!(seats.labels_in(&sandbox), ["claude 1", "claude 2"]);
+    }
+
     #[test]
     fn each_of_two_clients_is_told_of_the_other_once_and_only_when_that_one_does_something() {
         let seats = Seats::default();
@@ -362,17 +431,26 @@ mod tests {
         one.sit("a", "a 1");
         two.sit("b", "b 2");
         let sandbox = ids::session();
-        assert_eq!(one.given(&sandbox), None);
-        assert!(one.others().is_empty(), "the other one has not used it");
-        two.given(&sandbox);
-        assert_eq!(two.others(), ["a 1"]);
-        assert_eq!(one.others(), ["b 2"]);
-        assert!(one.others().is_empty() && two.others().is_empty(), "once");
+        let told = |seat: &Seat| {
+            let news = seat.news(&sandbox);
+            let others = news.others.clone();
+            seat.told(news);
+            others
+        };
+        assert!(told(&one).is_empty(), "the other one has not used it");
+        assert_eq!(two.news(&sandbox).others, ["a 1"]);
+        assert_eq!(told(&two), ["a 1"], "the answer before was never made");
+        assert_eq!(told(&one), ["b 2"]);
+        assert!(told(&one).is_empty() && told(&two).is_empty(), "once");
+        idle(&two);
+        assert!(told(&one).is_empty());
+        drop(two.call());
+        assert!(told(&one).is_empty(), "it only paused");
         drop(two);
         let three = seat(&seats, "acme", "three");
         three.sit("b", "b 2");
-        three.given(&sandbox);
-        assert_eq!(one.others(), ["b 2"], "another one");
+        told(&three);
+        assert_eq!(told(&one), ["b 2"], "another one");
     }
 
     #[test]
@@ -380,10 +458,17 @@ mod tests {
         let seats = Seats::default();
         let one = seat(&seats, "acme", "one");
         let (first, second) = (ids::session(), ids::session());
-        assert_eq!(one.given(&first), None);
-        assert_eq!(one.given(&first), None);
-        assert_eq!(one.given(&second), Some(first));
+        let told = |sandbox: &SessionId| {
+            let news = one.news(sandbox);
+            let another = news.another;
+            one.told(news);
+            another
+        };
+        assert!(!told(&first) && !told(&first));
+        assert!(one.news(&second).another);
+        assert!(told(&second), "the answer before was never made");
+        assert!(!told(&second), "once");
         one.gave_up();
-        assert_eq!(one.given(&ids::session()), None);
+        assert!(!told(&ids::session()));
     }
 }

@@ -323,6 +323,78 @@ async fn a_call_that_is_cancelled_takes_nothing_away() {
     assert!(rest.starts_with("killed (exit=143)"), "{rest}");
 }
 
+/// The session in which a command runs now.
+async fn busy_session(app: &TestApp, key: &str) -> Value {
+    loop {
+        let busy = sessions(app, key).await.into_iter().find(|session| session["commands_running"] != 0);
+        if let Some(session) = busy {
+            return session;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Runs something and cancels the call while it runs.
+async fn cancel_while_it_runs(client: &Client<'_>) {
+    let params = json!({"name": "shell_exec", "arguments": {"command": "hang"}});
+    let call = json!({"jsonrpc": "2.0", "id": 700, "method": "tools/call", "params": params});
+    let waiting = tokio::spawn(client.post(&call).send());
+    busy_session(client.app, client.key).await;
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 700}});
+    assert_eq!(client.post(&cancel).send().await.status, StatusCode::ACCEPTED);
+    assert!(messages(&waiting.await.expect("no panic")).is_empty(), "it has no answer");
+}
+
+#[tokio::test]
+async fn what_a_cancelled_call_had_to_say_is_said_by_the_next() {
+    let app = TestApp::start().await;
+    let (one, two) =
+        (Client::begin(&app, &app.agent, "one", "").await, Client::begin(&app, &app.agent, "two", "").await);
+    one.text("shell_list", json!({})).await;
+    cancel_while_it_runs(&two).await;
+    let met = two.text("shell_list", json!({})).await;
+    assert!(met.starts_with("[glassbox] another client (one 1.0) uses this same sandbox now"), "{met}");
+
+    let id = sessions(&app, &app.agent).await[0]["session_id"].as_str().expect("an id").to_owned();
+    let ended = app.request(Method::DELETE, &format!("/v1/sessions/{id}")).key(&app.agent).send().await;
+    assert_eq!(ended.status, StatusCode::OK, "{ended:?}");
+    cancel_while_it_runs(&one).await;
+    let new = one.text("shell_list", json!({})).await;
+    assert!(new.starts_with("[glassbox] this is a new, empty sandbox: the one before"), "{new}");
+    let new = two.text("shell_list", json!({})).await;
+    assert!(new.starts_with("[glassbox] the sandbox of this workspace is another one than before"), "{new}");
+    assert!(!two.text("shell_list", json!({})).await.contains("[glassbox]"), "once");
+}
+
+#[tokio::test]
+async fn a_run_command_that_somebody_else_ended_says_who_and_why() {
+    let app = TestApp::start().await;
+    let client = Client::begin(&app, &app.agent, "probe", "").await;
+    let cookie = app.sign_in().await;
+    let run = || client.call("run_command", json!({"command": "print begun; hang"}));
+    let kill = async {
+        let session = busy_session(&app, &app.agent).await;
+        let text = |value: &Value| value.as_str().expect("an id").to_owned();
+        let (id, command) = (text(&session["session_id"]), text(&session["latest_command"]["command_id"]));
+        let kill = app.request(Method::POST, &format!("/v1/sessions/{id}/commands/{command}/kill"));
+        let kill = kill.header("cookie", &cookie).header("origin", "http://localhost:7070").json(&json!({}));
+        let answer = kill.send().await;
+        assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+    };
+    let ((killed, _), ()) = tokio::join!(run(), kill);
+    let said = "[WARNING]: Ann, a human who watches this session, killed this command\n[EXIT CODE]: 143";
+    assert!(killed.ends_with(said), "{killed}");
+    let end = async {
+        let session = busy_session(&app, &app.agent).await;
+        let path = format!("/v1/sessions/{}", session["session_id"].as_str().expect("an id"));
+        let answer = app.request(Method::DELETE, &path).key(&app.agent).send().await;
+        assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+    };
+    let ((interrupted, is_error), ()) = tokio::join!(run(), end);
+    let why = "ERROR: nobody can know how the command ended: the session ended";
+    assert!(is_error && interrupted.starts_with(why), "{interrupted}");
+}
+
 #[tokio::test]
 async fn a_client_that_goes_away_takes_nothing_with_it() {
     let app = TestApp::start().await;
