@@ -26,7 +26,12 @@ pub fn delete(service: &Service, talk: &mut Talk, path: &str, recursive: bool) -
     let place = source(service, &parts)?;
     let mut done = 0;
     let path = service.root.text(&parts);
-    remove(talk, &place.folder, &place.name, recursive, &path, 0, &mut done)?;
+    let removed = remove(talk, &place.folder, &place.name, recursive, &path, 0, &mut done);
+    // Cancelled or failed, what is gone is gone: how much that is must be known, and not as of a moment before.
+    if removed.is_err() && done > 0 {
+        talk.tell(done, 0, &path);
+    }
+    removed?;
     Ok(Answer::Job { done, bytes: 0, skipped: 0, entry: None })
 }
 

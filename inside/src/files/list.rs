@@ -88,15 +88,15 @@ pub fn page(service: &Service, talk: &Talk, page: &Page) -> Result<Answer> {
             items.partition_point(|item| compare(item, &last, page.sort, page.order) != Ordering::Greater)
         }
     };
-    let mut end = items.len().min(start + page.limit.clamp(1, MAX_PAGE) as usize);
-    let mut entries = Vec::with_capacity(end - start);
+    let limit = page.limit.clamp(1, MAX_PAGE) as usize;
+    let mut end = start;
+    let mut entries = Vec::with_capacity(limit.min(items.len() - start));
     let mut bytes = 0;
-    for (at, item) in (start..end).zip(&items[start..end]) {
+    // Up to the limit of those that are there: the server takes no empty page for one after which more comes.
+    while entries.len() < limit && bytes <= PAGE_BYTES && end < items.len() {
         talk.check()?;
-        if bytes > PAGE_BYTES {
-            end = at;
-            break;
-        }
+        let item = &items[end];
+        end += 1;
         // What is gone meanwhile is left out.
         let Ok(stat) = statat(&folder, &*item.name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         let path: Vec<Vec<u8>> = parts.iter().cloned().chain([item.name.to_vec()]).collect();

@@ -169,10 +169,15 @@ impl Talk {
         self.check()?;
         if self.told_progress.elapsed() >= PROGRESS {
             self.told_progress = Instant::now();
-            // Trees may be deeper than the longest path that can be asked for; it is only shown.
-            let path = path().chars().take(3 * MAX_PATH).collect();
-            self.say(&FromFiles::Progress(Progress { done, bytes, path }));
+            self.tell(done, bytes, &path());
         }
         Ok(())
+    }
+
+    /// Tells how far it is, wanted or not.
+    pub fn tell(&self, done: u64, bytes: u64, path: &str) {
+        // Trees may be deeper than the longest path that can be asked for; it is only shown.
+        let path = path.chars().take(3 * MAX_PATH).collect();
+        self.say(&FromFiles::Progress(Progress { done, bytes, path }));
     }
 }

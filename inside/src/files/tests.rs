@@ -1,17 +1,28 @@
 //! Walks through hostile trees, on the host.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use glassbox_shared::error::ErrorCode;
+use glassbox_shared::files::frames::{Answer, FromFiles};
+use glassbox_shared::files::{SortBy, SortOrder};
+use glassbox_shared::helper::FrameBuffer;
 use proptest::prelude::*;
 use rustix::fs::FileType;
 
-use super::root::{Links, Root};
+use super::delete::delete;
+use super::list::{Page, page};
+use super::root::{Links, MAX_DEPTH, Root};
+use super::talk::{Inbox, Output, Talk};
+use super::{Service, Users, list, upload, write};
+
+const TAG: u64 = 7;
 
 /// A workspace beside a secret.
 fn workspace() -> (tempfile::TempDir, Root) {
@@ -117,6 +128,125 @@ fn no_walk_leads_out_while_folders_and_links_are_swapped() {
         }
         stop.store(true, Ordering::Relaxed);
     });
+}
+
+fn service(root: Root) -> Service {
+    Service {
+        root,
+        users: Users::read(),
+        kept: list::Kept::default(),
+        uploads: upload::Uploads::default(),
+        temporaries: write::Temporaries::new(),
+        operations: std::sync::Mutex::default(),
+    }
+}
+
+/// An operation's side, what it is told by, and where it says what it says.
+fn talk() -> (Talk, Arc<Inbox>, File) {
+    let said = tempfile::tempfile().expect("a file");
+    let output = Output::new(said.try_clone().expect("the same"), TAG);
+    let inbox = Arc::new(Inbox::new());
+    (Talk::new(1, Arc::new(output), Arc::clone(&inbox)), inbox, said)
+}
+
+/// How far it said last that it is.
+fn told_last(mut said: File) -> Option<u64> {
+    let mut bytes = Vec::new();
+    said.rewind().expect("a file");
+    said.read_to_end(&mut bytes).expect("a file");
+    let mut frames = FrameBuffer::default();
+    frames.push(&bytes);
+    let mut last = None;
+    while let Some((kind, body)) = frames.next_frame().expect("frames") {
+        if let (1, FromFiles::Progress(at)) = FromFiles::decode(TAG, kind, body).expect("a frame of ours") {
+            last = Some(at.done);
+        }
+    }
+    last
+}
+
+#[test]
+fn a_deletion_that_is_cancelled_says_how_far_it_came() {
+    const FILES: usize = 5_000;
+    let (folder, root) = workspace();
+    let service = service(root);
+    let tree = folder.path().join("workspace/tree");
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        assert!(Instant::now() < until, "one is cancelled half-way");
+        fs::create_dir(&tree).expect("a folder");
+        for number in 0..FILES {
+            fs::write(tree.join(number.to_string()), "").expect("a file");
+        }
+        let left = || fs::read_dir(&tree).map_or(0, Iterator::count);
+        let (mut talk, inbox, said) = talk();
+        let ended = std::thread::scope(|scope| {
+            let deletion = scope.spawn(|| delete(&service, &mut talk, "tree", true));
+            while left() == FILES && !deletion.is_finished() {}
+            inbox.cancel();
+            deletion.join().expect("no panic")
+        });
+        if let Err(error) = ended {
+            assert_eq!(error.code, ErrorCode::Conflict);
+            assert_eq!(told_last(said), Some((FILES - left()) as u64));
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_deletion_that_fails_half_way_says_how_far_it_came() {
+    let (folder, root) = workspace();
+    let mut at = folder.path().join("workspace/tree");
+    let mut made = Vec::new();
+    // In whichever order folders are read, some files come before what is too deep.
+    for level in 0..=MAX_DEPTH + 1 {
+        fs::create_dir(&at).expect("a folder");
+        made.push(at.clone());
+        for file in [format!("before-{level}"), format!("after-{level}")] {
+            made.push(at.join(file));
+        }
+        fs::write(&made[made.len() - 2], "").expect("a file");
+        at.push("d");
+    }
+    for file in made.iter().filter(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'a')) {
+        fs::write(file, "").expect("a file");
+    }
+    let (mut talk, _inbox, said) = talk();
+    let ended = delete(&service(root), &mut talk, "tree", true);
+    assert_eq!(ended.map_err(|error| error.code), Err(ErrorCode::BadName));
+    let gone = made.iter().filter(|path| !path.exists()).count();
+    assert!(gone > 0);
+    assert_eq!(told_last(said), Some(gone as u64));
+}
+
+#[test]
+fn a_page_of_what_is_gone_meanwhile_is_filled_with_what_comes_after() {
+    let (folder, root) = workspace();
+    let inside = folder.path().join("workspace");
+    for name in ["a", "b", "c", "d"] {
+        fs::write(inside.join(name), "").expect("a file");
+    }
+    let service = service(root);
+    let (talk, _inbox, _said) = talk();
+    let look = |cursor: Option<String>| {
+        let (sort, order) = (SortBy::Name, SortOrder::Asc);
+        let asked = Page { path: String::new(), sort, order, filter: String::new(), cursor, limit: 1 };
+        let Ok(Answer::Page { entries, next, .. }) = page(&service, &talk, &asked) else { panic!("no page") };
+        (entries.into_iter().map(|entry| entry.name).collect::<Vec<_>>(), next)
+    };
+    let modified = fs::metadata(&inside).expect("a folder").modified().expect("a time");
+    let (first, next) = look(None);
+    assert_eq!(first, ["a"]);
+    for gone in ["b", "d"] {
+        fs::remove_file(inside.join(gone)).expect("it is there");
+    }
+    // As if they went while the page was made: the listing that was kept still holds them.
+    File::open(&inside).expect("a folder").set_modified(modified).expect("ours");
+    let (second, next) = look(next);
+    assert_eq!(second, ["c"]);
+    let (third, next) = look(next);
+    assert_eq!((third.len(), next), (0, None), "an empty page is the last one");
 }
 
 /// Something in a hostile tree.

@@ -76,6 +76,10 @@ pub(super) fn answer(answer: Answer) -> Option<Answer> {
             if !is_path(&path) || !is_version(&version) || !cursor || entries.len() > MAX_PAGE as usize {
                 return None;
             }
+            // Who follows such pages would come no nearer to their end; ours fills each with what is there.
+            if entries.is_empty() && next.is_some() {
+                return None;
+            }
             let entries = entries.into_iter().map(entry).collect::<Option<Vec<_>>>()?;
             Answer::Page { path, version, total, entries, next }
         }
@@ -157,6 +161,20 @@ mod tests {
         let beyond = Head { entry: example(), start: 2, length: Some(u64::MAX) };
         assert_eq!(head(Box::new(beyond)), None);
         assert_eq!(answer(Answer::Upload { offset: 2, size: 1, entry: None }), None);
+    }
+
+    #[test]
+    fn a_page_after_which_there_are_more_holds_something() {
+        let page = |entries: &[FileEntry], next: Option<&str>| Answer::Page {
+            path: "a".to_owned(),
+            version: "abc".to_owned(),
+            total: 1,
+            entries: entries.to_vec(),
+            next: next.map(str::to_owned),
+        };
+        assert_eq!(answer(page(&[], Some("0:0:a"))), None, "whoever follows it would never come to an end");
+        assert!(answer(page(&[], None)).is_some());
+        assert!(answer(page(&[example()], Some("0:0:a"))).is_some());
     }
 
     #[test]
