@@ -230,6 +230,7 @@ async fn an_operation_that_is_cancelled_says_so_and_one_that_does_not_ends_with_
     let mut call = sandbox.files.begin(&sandbox.place, delete("slow")).await.expect("begun");
     assert!(matches!(call.next().await, Ok(Said::Progress(_))));
     call.cancel();
+    assert!(matches!(call.next().await, Ok(Said::Progress(at)) if at.done == 2), "how far it came");
     assert_eq!(call.next().await.map(drop).map_err(|error| error.code), Err(ErrorCode::Conflict));
     assert_eq!(sandbox.engine.file_services(), 1);
     let mut call = sandbox.files.begin(&sandbox.place, delete("stubborn")).await.expect("begun");

@@ -138,10 +138,21 @@ impl Note {
         self.to.as_deref()
     }
 
-    /// Somebody stopped it when so many entries were done.
-    pub(super) fn stopped(self, by: Actor, entries: u64) -> FileChange {
-        let act = if self.act == FileAct::Copied { FileAct::CopyStopped } else { FileAct::DeletionStopped };
-        FileChange { by, act, entries: Some(entries), ..self.done() }
+    /// It was stopped when so many entries were done; by nobody, when whoever began it has left. `None`: nobody did
+    /// anything, and a copy leaves nothing.
+    pub(super) fn stopped(self, by: Option<Actor>, entries: u64) -> Option<FileChange> {
+        let act = match (self.act, &by) {
+            (FileAct::Copied, None) => return None,
+            (FileAct::Copied, Some(_)) => FileAct::CopyStopped,
+            _ => FileAct::DeletionStopped,
+        };
+        let by = by.unwrap_or_else(|| self.by.clone());
+        Some(FileChange { by, act, entries: Some(entries), ..self.done() })
+    }
+
+    /// It failed when so many entries were done; `by`: who has stopped it, if that is why. `None`: all is as it was.
+    pub(super) fn failed(self, by: Option<Actor>, entries: u64) -> Option<FileChange> {
+        if self.act == FileAct::Deleted && entries > 0 { self.stopped(by, entries) } else { None }
     }
 
     fn done(self) -> FileChange {

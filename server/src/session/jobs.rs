@@ -27,6 +27,9 @@ const ID: usize = 20;
 /// How long one may go on that was told to stop. The service looks before each entry and each piece of a file; reading and
 /// sorting the largest folder takes gVisor 15 s. One that takes longer is ended with its whole service, uploads included.
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
+/// A word on how far it is waits this long for the last word: a deletion that fails half-way says how far it came right
+/// before. Whoever asked is then refused, and does not hear first that it goes well.
+const LAST_WORD: Duration = Duration::from_millis(50);
 /// How long whoever stops one waits: until then it has stopped, or its service was ended, and that is written down.
 const STOPPED_BY: Duration = Duration::from_secs(45);
 
@@ -215,7 +218,7 @@ async fn drive(listed: &Listed, mut call: Call, note: Note, words: &watch::Sende
         return failed(error);
     }
     let mut at = JobProgress { done: 0, bytes: 0, path: String::new() };
-    let mut stop_by = None;
+    let (mut stop_by, mut tell_at) = (None, None);
     let ended = loop {
         let said = tokio::select! {
             biased;
@@ -225,15 +228,20 @@ async fn drive(listed: &Listed, mut call: Call, note: Note, words: &watch::Sende
                 continue;
             }
             () = sleep_until(stop_by.unwrap_or_else(Instant::now)), if stop_by.is_some() => break Err(call.give_up()),
+            () = sleep_until(tell_at.unwrap_or_else(Instant::now)), if tell_at.is_some() => {
+                tell_at = None;
+                words.send_replace(Some(JobWord::Progress(at.clone())));
+                continue;
+            }
             said = call.next() => said,
         };
         match said {
             Ok(Said::Progress(progress)) => {
                 at = JobProgress { done: progress.done, bytes: progress.bytes, path: progress.path };
-                words.send_replace(Some(JobWord::Progress(at.clone())));
+                tell_at.get_or_insert_with(|| Instant::now() + LAST_WORD);
             }
             Ok(Said::Done(answer)) => break Ok(Some(*answer)),
-            // It is what the service says where it was cancelled.
+            // It is what the service says where it was cancelled, after a last word on how far it came.
             Err(error) if error.code == ErrorCode::Conflict && stop_by.is_some() => break Ok(None),
             Err(error) => break Err(error),
             Ok(Said::Head(_) | Said::Data(_)) => break Err(call.give_up()),
@@ -241,24 +249,32 @@ async fn drive(listed: &Listed, mut call: Call, note: Note, words: &watch::Sende
     };
     // Others may have its turn.
     drop(call);
-    let (word, change) = match ended {
-        Err(error) => return failed(error),
-        Ok(None) => {
-            let by = job.stopped_by();
-            let change = by.clone().map(|by| note.stopped(by, at.done));
-            (JobWord::Stopped { by, at }, change)
-        }
+    let stopped_by = job.stopped_by();
+    // Of a deletion that did not come to its end, what was gone by then is gone.
+    let (word, change): (JobWord, Option<FileChange>) = match ended {
         Ok(Some(answer)) => {
-            let change: Option<FileChange> = note.came_to(&answer);
-            let Answer::Job { done, bytes, skipped, entry } = answer else {
+            let change = note.clone().came_to(&answer);
+            if let Answer::Job { done, bytes, skipped, entry } = answer {
+                (JobWord::Done(JobDone { done, bytes, skipped, entry: entry.map(|entry| *entry) }), change)
+            } else {
                 let detail = "the sandbox's file service answered something else; try again";
-                return failed(DomainError::new(ErrorCode::FilesUnavailable, detail));
-            };
-            (JobWord::Done(JobDone { done, bytes, skipped, entry: entry.map(|entry| *entry) }), change)
+                (failed(DomainError::new(ErrorCode::FilesUnavailable, detail)), note.failed(None, at.done))
+            }
+        }
+        Ok(None) => (JobWord::Stopped { by: stopped_by.clone(), at: at.clone() }, note.stopped(stopped_by, at.done)),
+        Err(error) => {
+            // Only a service that had to be ended was stopped by somebody; else it has failed by itself.
+            let by = stopped_by.filter(|_| error.code == ErrorCode::FilesUnavailable);
+            (failed(error), note.failed(by, at.done))
         }
     };
-    match change {
-        Some(change) => session.note(change).await.map_or_else(failed, |()| word),
-        None => word,
+    let Some(change) = change else { return word };
+    match (session.note(change).await, word) {
+        (Err(error), JobWord::Failed(why)) => {
+            tracing::error!(%error, "what a deletion that failed had deleted could not be written down");
+            JobWord::Failed(why)
+        }
+        (Err(error), _) => failed(error),
+        (Ok(()), word) => word,
     }
 }

@@ -77,6 +77,26 @@ async fn name_of(session: &Session) -> String {
     session.view().await.created_by.name().to_owned()
 }
 
+/// Entries of [`large_tree`], with itself.
+const LARGE: u64 = 1 + 40 + 40 * 500;
+
+/// How many of them are left.
+async fn left_of_it(session: &Session) -> u64 {
+    session.sh("find tree | wc -l").await.trim().parse().expect("a number")
+}
+
+/// Who stopped a deletion, of what, and how much was gone by then, where the time line tells of one.
+async fn stopped(client: &Client, session: &Session) -> Option<(String, String, u64)> {
+    let address = format!("/v1/history/{}/timeline?limit=200", session.id());
+    let line: Timeline = client.get(&address).await.ok().expect("a time line");
+    line.entries.into_iter().find_map(|entry| match entry.what {
+        Happening::FileChanged { act: FileAct::DeletionStopped, path, entries, by, .. } => {
+            Some((by.name().to_owned(), path, entries.expect("how many")))
+        }
+        _ => None,
+    })
+}
+
 /// A tree that takes seconds to delete.
 async fn large_tree(session: &Session) {
     session.sh("mkdir tree && cd tree && for d in $(seq 1 40); do mkdir $d; (cd $d && touch $(seq 1 500)); done").await;
@@ -107,8 +127,8 @@ async fn an_operator_stops_an_agents_deletion_without_control_and_a_viewer_does_
     // Acting is another matter.
     let write = session.seen_by(&operator).files().make_folder("x").await.expect_err("the agent is in control");
     assert_eq!(write.code(), ErrorCode::NotInControl);
-    let stopped: JobView = operator.delete(&path).await.ok().expect("stopped");
-    assert_eq!(stopped.job_id, job.job_id);
+    let stopped_at: JobView = operator.delete(&path).await.ok().expect("stopped");
+    assert_eq!(stopped_at.job_id, job.job_id);
 
     while let Some(more) = answer.next().await {
         lines.extend(more.expect("it ends like a whole one"));
@@ -121,13 +141,32 @@ async fn an_operator_stops_an_agents_deletion_without_control_and_a_viewer_does_
     assert!(jobs(&viewer).await.is_empty());
     assert_eq!(operator.delete(&path).await.refusal().code(), ErrorCode::NotFound);
     // What was verified: nothing is deleted any more, and something is left.
-    let left = session.sh("find tree | wc -l").await;
-    assert!(left.trim().parse::<u64>().expect("a number") > 1, "{left}");
-    assert_eq!(session.sh("find tree | wc -l").await, left);
-    let entries = told(&viewer, &session).await;
-    let [(by, FileAct::DeletionStopped, path, None)] = &entries[..] else { panic!("{entries:?}") };
-    assert_ne!(*by, own);
-    assert_eq!(path, "tree");
+    let left = left_of_it(&session).await;
+    assert!(left > 1, "{left}");
+    assert_eq!(left_of_it(&session).await, left);
+    assert_eq!(told(&viewer, &session).await.len(), 1);
+    let (by, path, gone) = stopped(&viewer, &session).await.expect("it is told");
+    assert_ne!(by, own);
+    assert_eq!((path.as_str(), gone), ("tree", LARGE - left));
+    assert_eq!(gone, stopped_at.done, "whoever stopped it read the same");
+}
+
+#[tokio::test]
+async fn a_deletion_whose_client_leaves_is_told_of_with_what_was_gone_by_then() {
+    let (server, agent) = TestServer::with_agent().await;
+    let session = agent.create_session(hardened()).await;
+    large_tree(&session).await;
+    let address = session.files().address("entry", "tree", "&recursive=true");
+    let mut answer = agent.request(reqwest::Method::DELETE, &address).send().await.expect("an answer");
+    assert!(answer.chunk().await.expect("bytes").is_some(), "it is under way");
+    drop(answer);
+    let viewer = server.viewer_key().await;
+    let (by, path, gone) =
+        eventually("it is told", Duration::from_secs(30), async || stopped(&viewer, &session).await).await;
+    assert_eq!((by, path.as_str()), (name_of(&session).await, "tree"));
+    let left = left_of_it(&session).await;
+    assert!(left > 1, "{left}");
+    assert_eq!(gone, LARGE - left);
 }
 
 #[tokio::test]

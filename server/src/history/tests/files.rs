@@ -145,12 +145,12 @@ async fn an_operator_stops_an_agents_deletion_without_control_and_a_viewer_does_
     assert_eq!(code(handle.stop_job(&operator("acme"), "job_x").await), ErrorCode::NotFound);
     assert_eq!(handle.jobs().jobs.len(), 1, "it goes on");
     let stopped = handle.stop_job(&operator("acme"), &id).await.expect("stopped");
-    assert_eq!((stopped.job_id.as_str(), stopped.done), (id.as_str(), 1));
+    assert_eq!((stopped.job_id.as_str(), stopped.done), (id.as_str(), 2));
     let word = last(&mut job).await;
     assert!(matches!(&word, JobWord::Stopped { by: Some(by), .. } if by.name() == "Ann"), "{word:?}");
     assert!(handle.jobs().jobs.is_empty());
     assert_eq!(code(handle.stop_job(&operator("acme"), &id).await), ErrorCode::NotFound);
-    assert_eq!(world.told(&session).await, ["Ann deletion_stopped slow - - 1"]);
+    assert_eq!(world.told(&session).await, ["Ann deletion_stopped slow - - 2"]);
 }
 
 #[tokio::test]
@@ -170,7 +170,20 @@ async fn a_job_ends_with_whoever_began_it_and_gives_its_turn_back() {
         }
     };
     tokio::time::timeout(PATIENCE, gone).await.expect("all have ended");
-    assert!(world.told(&session).await.is_empty(), "nobody stopped them");
+    // What was gone by then is gone.
+    assert_eq!(world.told(&session).await, ["agent-7 deletion_stopped slow - - 2"; 10]);
+}
+
+#[tokio::test]
+async fn what_a_deletion_that_fails_half_way_has_deleted_is_in_the_time_line() {
+    let world = World::new().await;
+    let session = world.session("acme").await;
+    let handle = world.get(&session);
+    let mut job = handle.start_job(&agent("acme"), delete("broken")).await.expect("begun");
+    // Whoever asks is refused, and not told of progress first.
+    let word = job.next().await;
+    assert!(matches!(&word, JobWord::Failed(error) if error.code == ErrorCode::PermissionDenied), "{word:?}");
+    assert_eq!(world.told(&session).await, ["agent-7 deletion_stopped broken - - 3"]);
 }
 
 #[tokio::test]
@@ -188,7 +201,8 @@ async fn a_service_that_does_not_stop_is_ended_and_the_stop_is_not_called_verifi
     assert!(matches!(last(&mut job).await, JobWord::Failed(_)));
     assert!(handle.jobs().jobs.is_empty());
     handle.change_files(&agent("acme"), rename("a", "b")).await.expect("another service");
-    assert_eq!(world.told(&session).await, ["agent-7 renamed a b - -"]);
+    let told = ["agent-7 deletion_stopped stubborn - - 1", "agent-7 renamed a b - -"];
+    assert_eq!(world.told(&session).await, told);
 }
 
 #[tokio::test]

@@ -11,8 +11,8 @@
 //! | `long` | fails, in more words than a failure has |
 //! | `talk` | tells of progress, which only copies and deletions do |
 //!
-//! Deletions of `slow` tell of progress until they are cancelled, those of `stubborn` also then; all others do so a hundred
-//! times at once, and are done. An upload has its whole size with its first piece. Renaming fails where `refused` is to be
+//! Deletions of `slow` tell of progress until they are cancelled, and then how far they came; those of `stubborn` go on then;
+//! those of `broken` fail half-way; all others tell of progress a hundred times at once, and are done. An upload has its whole size with its first piece. Renaming fails where `refused` is to be
 //! the name. Reading says twice what comes before content. When `generous` is written, more is said to be taken than came;
 //! when `late` is, one piece is said to be taken every 50 s, and there is no end.
 
@@ -111,7 +111,8 @@ fn answers(said: ToFiles, writes: Option<&str>) -> Option<Vec<FromFiles>> {
     let done = |answer| vec![FromFiles::Done(Box::new(answer))];
     let failed = |code, detail: String| vec![FromFiles::Failed(Failure { code, detail })];
     let made = |path: &str| done(Answer::Entry(Box::new(entry(path))));
-    let progress = || FromFiles::Progress(Progress { done: 1, bytes: 0, path: "a".to_owned() });
+    let at = |done| FromFiles::Progress(Progress { done, bytes: 0, path: "a".to_owned() });
+    let progress = || at(1);
     Some(match said {
         ToFiles::Begin(operation) => match *operation {
             Operation::Version { path } => match path.as_str() {
@@ -125,6 +126,9 @@ fn answers(said: ToFiles, writes: Option<&str>) -> Option<Vec<FromFiles>> {
                 _ => done(Answer::Version("v1".to_owned())),
             },
             Operation::Delete { path, .. } if path == "slow" || path == "stubborn" => vec![progress()],
+            Operation::Delete { path, .. } if path == "broken" => {
+                [vec![at(3)], failed(ErrorCode::PermissionDenied, "not this one".to_owned())].concat()
+            }
             Operation::Rename { to, .. } if to == "refused" => failed(ErrorCode::Exists, "it is there".to_owned()),
             Operation::Rename { to: path, .. } | Operation::MakeFolder { path } => made(&path),
             Operation::Copy { .. } | Operation::Delete { .. } => {
@@ -148,6 +152,9 @@ fn answers(said: ToFiles, writes: Option<&str>) -> Option<Vec<FromFiles>> {
         }
         ToFiles::End => made(writes.unwrap_or_default()),
         ToFiles::Cancel if writes == Some("stubborn") => vec![progress()],
+        ToFiles::Cancel if writes == Some("slow") => {
+            [vec![at(2)], failed(ErrorCode::Conflict, "this was cancelled".to_owned())].concat()
+        }
         ToFiles::Cancel => failed(ErrorCode::Conflict, "this was cancelled".to_owned()),
         ToFiles::Taken(_) | ToFiles::Open(_) => Vec::new(),
     })
