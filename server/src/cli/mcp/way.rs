@@ -313,11 +313,9 @@ impl Messages {
 mod tests {
     use std::sync::Arc;
 
-    use axum::Router;
-    use axum::extract::State;
-    use axum::http::HeaderMap;
-    use axum::response::IntoResponse as _;
     use serde_json::json;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -339,11 +337,71 @@ mod tests {
     impl Fake {
         async fn start() -> (Arc<Self>, Way) {
             let fake = Arc::new(Self::default());
-            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
             let url = format!("http://{}", listener.local_addr().expect("bound"));
-            let router = Router::new().route("/mcp", axum::routing::post(answer)).with_state(Arc::clone(&fake));
-            tokio::spawn(async move { axum::serve(listener, router).await });
+            let serving = Arc::clone(&fake);
+            // Ends with the test's runtime.
+            tokio::spawn(async move {
+                while let Ok((stream, _)) = listener.accept().await {
+                    tokio::spawn(Arc::clone(&serving).serve(stream));
+                }
+            });
             (fake, Way::new(&url, "key".to_owned(), None, Profile::Open).expect("an address"))
+        }
+
+        /// One request, by hand.
+        async fn serve(self: Arc<Self>, mut stream: TcpStream) {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(stream.read_u8().await.expect("a head"));
+            }
+            let head = String::from_utf8(head).expect("text");
+            let named = |name: &str| {
+                let fields = head.lines().filter_map(|line| line.split_once(": "));
+                fields.into_iter().find(|(field, _)| *field == name).map(|(_, value)| value)
+            };
+            let length = named("content-length").and_then(|length| length.parse().ok()).expect("a length");
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).await.expect("a body");
+            let message = serde_json::from_slice(&body).expect("JSON");
+            let (status, more, body) = self.answer(&message, named(SESSION_ID));
+            if status == HANGS {
+                self.hanging.notify_one();
+                std::future::pending::<()>().await;
+            }
+            let length = body.len();
+            let answer = format!(
+                "HTTP/1.1 {status}\r\n{more}content-type: application/json\r\ncontent-length: {length}\r\n\
+                 connection: close\r\n\r\n{body}"
+            );
+            stream.write_all(answer.as_bytes()).await.expect("sent");
+        }
+
+        /// Status, fields of the head, body.
+        fn answer(&self, message: &Value, named: Option<&str>) -> (StatusCode, String, String) {
+            let bare = |status| (status, String::new(), String::new());
+            let id = &message["id"];
+            if message["method"] != "initialize" {
+                let Some(named) = named else { return bare(StatusCode::BAD_REQUEST) };
+                let known = *self.session.lock().expect("no panic");
+                if known == 0 || named != known.to_string() {
+                    return bare(StatusCode::NOT_FOUND);
+                }
+                if id.is_null() {
+                    return bare(StatusCode::ACCEPTED);
+                }
+                let said = json!({"jsonrpc": "2.0", "id": id, "result": known});
+                return (StatusCode::OK, String::new(), said.to_string());
+            }
+            assert!(named.is_none(), "a new session is asked for in none");
+            let mut attempts = self.attempts.lock().expect("no panic");
+            *attempts += 1;
+            if let Some(status) = self.refusals.lock().expect("no panic").pop_front() {
+                return (status, "retry-after: 0\r\n".to_owned(), String::new());
+            }
+            *self.session.lock().expect("no panic") = *attempts;
+            let said = json!({"jsonrpc": "2.0", "id": id, "result": {"protocolVersion": "2025-06-18"}});
+            (StatusCode::OK, format!("{SESSION_ID}: {attempts}\r\n"), said.to_string())
         }
 
         fn refuse(&self, refusals: &[StatusCode]) {
@@ -357,42 +415,6 @@ mod tests {
 
         fn attempts(&self) -> u64 {
             *self.attempts.lock().expect("no panic")
-        }
-    }
-
-    async fn answer(State(fake): State<Arc<Fake>>, headers: HeaderMap, body: Bytes) -> axum::response::Response {
-        let message: Value = serde_json::from_slice(&body).expect("JSON");
-        let id = message["id"].clone();
-        if message["method"] != "initialize" {
-            let Some(named) = headers.get(SESSION_ID) else { return StatusCode::BAD_REQUEST.into_response() };
-            let known = *fake.session.lock().expect("no panic");
-            if known == 0 || *named != known.to_string() {
-                return StatusCode::NOT_FOUND.into_response();
-            }
-            if id.is_null() {
-                return StatusCode::ACCEPTED.into_response();
-            }
-            return axum::Json(json!({"jsonrpc": "2.0", "id": id, "result": known})).into_response();
-        }
-        assert!(headers.get(SESSION_ID).is_none(), "a new session is asked for in none");
-        let attempt = {
-            let mut attempts = fake.attempts.lock().expect("no panic");
-            *attempts += 1;
-            *attempts
-        };
-        let refusal = fake.refusals.lock().expect("no panic").pop_front();
-        match refusal {
-            Some(HANGS) => {
-                fake.hanging.notify_one();
-                std::future::pending().await
-            }
-            Some(status) => (status, [("retry-after", "0")]).into_response(),
-            None => {
-                *fake.session.lock().expect("no panic") = attempt;
-                let result = json!({"protocolVersion": "2025-06-18"});
-                let said = axum::Json(json!({"jsonrpc": "2.0", "id": id, "result": result}));
-                ([(SESSION_ID, attempt.to_string())], said).into_response()
-            }
         }
     }
 

@@ -250,7 +250,7 @@ impl OneCall<'_> {
         self.seat.shows_in(&session);
         let notes = notes(&news, anew.as_deref());
         // The same after a reconnect, so that nothing is given twice and nothing is missed.
-        let reader = match self.client.nth {
+        let reader = match self.seat.nth() {
             1 => format!("mcp {}", self.client.name),
             nth => format!("mcp {} #{nth}", self.client.name),
         };

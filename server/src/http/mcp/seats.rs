@@ -33,6 +33,8 @@ const PRESENT: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seats {
     taken: Arc<Mutex<Taken>>,
+    /// Only one client is given a number at a time.
+    numbering: Arc<Mutex<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -61,13 +63,13 @@ pub(super) struct Client {
     pub name: String,
     /// Name and version, as people see them.
     pub label: String,
-    /// Tells those of one name that are present in one workspace apart, from 1.
-    pub nth: usize,
 }
 
 #[derive(Debug)]
 struct State {
     used: Instant,
+    /// Tells clients of one name in one workspace apart.
+    nth: Option<usize>,
     /// Calls that are being answered.
     calls: usize,
     /// Ids of requests that have no answer yet, as JSON.
@@ -143,6 +145,7 @@ impl Seats {
         let number = taken.next;
         let state = State {
             used: Instant::now(),
+            nth: None,
             calls: 0,
             asked: BTreeSet::new(),
             leaves: false,
@@ -212,18 +215,31 @@ impl Seat {
     }
 
     /// This client sits here; told once, when the session begins.
-    pub(super) fn sit(&self, name: &str, label: &str) -> Client {
-        let all = self.neighbours();
-        let taken: BTreeSet<usize> = all
-            .iter()
-            .filter(|seat| seat.state().is_present())
-            .filter_map(|seat| seat.client.get())
-            .filter(|client| client.name == name)
-            .map(|client| client.nth)
+    pub(super) fn sit(&self, name: &str, label: &str) {
+        // The first one stays.
+        let _ = self.client.set(Client { name: name.to_owned(), label: label.to_owned() });
+    }
+
+    /// Tells those of one name that are present in one workspace apart, from 1. It is given when something is called: a
+    /// session that was begun, but whose client never heard of it, takes none.
+    pub(super) fn nth(&self) -> usize {
+        let _numbering = self.seats.numbering.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(nth) = self.state().nth {
+            return nth;
+        }
+        let name = self.client.get().map(|client| &client.name);
+        let neighbours = self.neighbours();
+        let same = neighbours.iter().filter(|seat| seat.client.get().map(|client| &client.name) == name);
+        let taken: BTreeSet<usize> = same
+            .filter_map(|seat| {
+                let state = seat.state();
+                state.nth.filter(|_| state.is_present())
+            })
             .collect();
         // Of one more than are taken, one is free.
         let nth = (1..=taken.len() + 1).find(|nth| !taken.contains(nth)).unwrap_or_default();
-        self.client.get_or_init(|| Client { name: name.to_owned(), label: label.to_owned(), nth }).clone()
+        self.state().nth = Some(nth);
+        nth
     }
 
     /// Who sits here.
@@ -380,12 +396,19 @@ mod tests {
     fn clients_of_one_name_in_one_workspace_are_told_apart() {
         let seats = Seats::default();
         let (one, two) = (seat(&seats, "acme", "one"), seat(&seats, "acme", "two"));
-        assert_eq!(one.sit("claude", "claude 1").nth, 1);
-        assert_eq!(two.sit("claude", "claude 2").nth, 2);
+        let nth = |seat: &Seat| {
+            seat.sit("claude", "claude 1");
+            seat.nth()
+        };
+        assert_eq!(nth(&one), 1);
+        assert_eq!(nth(&two), 2);
         let elsewhere = seats.take_for(KEY, "acme", &place("other")).expect("room").seat;
-        assert_eq!(elsewhere.sit("claude", "claude 1").nth, 1);
+        assert_eq!(nth(&elsewhere), 1);
         drop(one);
-        assert_eq!(seat(&seats, "acme", "three").sit("claude", "claude 3").nth, 1, "the first one is free again");
+        let unheard = seat(&seats, "acme", "unheard");
+        unheard.sit("claude", "claude 1");
+        assert_eq!(nth(&seat(&seats, "acme", "three")), 1, "free again; who calls nothing takes none");
+        assert_eq!(nth(&two), 2, "as before");
     }
 
     /// It has called nothing for so long that it counts as gone.
@@ -399,15 +422,19 @@ mod tests {
         let sandbox = ids::session();
         let vanished = seat(&seats, "acme", "one");
         vanished.sit("claude", "claude 1");
+        assert_eq!(vanished.nth(), 1);
         vanished.told(vanished.news(&sandbox));
         idle(&vanished);
         let back = seat(&seats, "acme", "two");
-        assert_eq!(back.sit("claude", "claude 1").nth, 1, "it reads on where it was");
+        back.sit("claude", "claude 1");
+        assert_eq!(back.nth(), 1, "it reads on where it was");
         let calling = back.call();
         assert!(back.news(&sandbox).others.is_empty(), "it is not told of itself");
         assert_eq!(seats.labels_in(&sandbox), ["claude 1"], "people see one");
         drop(calling);
-        assert_eq!(seat(&seats, "acme", "three").sit("claude", "claude 1").nth, 2, "this one is there");
+        let second = seat(&seats, "acme", "three");
+        second.sit("claude", "claude 1");
+        assert_eq!(second.nth(), 2, "this one is there");
     }
 
     #[test]
@@ -416,10 +443,12 @@ mod tests {
         let sandbox = ids::session();
         let (one, two) = (seat(&seats, "acme", "one"), seat(&seats, "acme", "two"));
         one.sit("claude", "claude 1");
+        assert_eq!(one.nth(), 1);
         one.told(one.news(&sandbox));
         let _waiting = one.call();
         idle(&one);
-        assert_eq!(two.sit("claude", "claude 2").nth, 2);
+        two.sit("claude", "claude 2");
+        assert_eq!(two.nth(), 2);
         assert_eq!(two.news(&sandbox).others, ["claude 1"]);
         assert_eq!(seats.labels_in(&sandbox), ["claude 1", "claude 2"]);
     }
