@@ -19,6 +19,7 @@ use glassbox_shared::text::plain;
 use glassbox_shared::tools::text::with_notes;
 use glassbox_shared::tools::{Call, ToolAnswer};
 use serde_json::Value;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
@@ -74,6 +75,8 @@ pub struct Calling<'a> {
     began: f64,
     /// Said before the text.
     notes: Vec<String>,
+    /// It waits no longer than until then, whatever it asks for.
+    until: Option<Instant>,
 }
 
 impl Tools {
@@ -103,7 +106,7 @@ impl Tools {
         name: &'a str,
         input: &'a Value,
     ) -> Calling<'a> {
-        Calling { tools: self, who, session, reader, name, input, began: clock::now(), notes: Vec::new() }
+        Calling { tools: self, who, session, reader, name, input, began: clock::now(), notes: Vec::new(), until: None }
     }
 
     /// Only one command of a reader begins at a time.
@@ -133,6 +136,12 @@ impl Calling<'_> {
     #[must_use]
     pub fn noting(self, notes: Vec<String>) -> Self {
         Self { notes, ..self }
+    }
+
+    /// Waiting no longer than until this moment; the text then says how to go on.
+    #[must_use]
+    pub fn within(self, until: Instant) -> Self {
+        Self { until: Some(until), ..self }
     }
 
     /// Does it and answers what the model reads.

@@ -33,7 +33,7 @@ impl Calling<'_> {
         timeout: f64,
         background: bool,
     ) -> Result<ToolAnswer, DomainError> {
-        let until = after(timeout);
+        let until = self.after(timeout);
         let mut notes = Vec::new();
         let (view, command) = {
             let lock = self.tools.beginning(self.session, self.reader);
@@ -75,7 +75,7 @@ impl Calling<'_> {
     }
 
     pub(super) async fn wait(&self, timeout: f64, command: Option<CommandId>) -> Result<ToolAnswer, DomainError> {
-        let until = after(timeout);
+        let until = self.after(timeout);
         let command = match command {
             Some(id) => self.session.command(&id).await?,
             None => self.unfinished().await?,
@@ -245,6 +245,12 @@ impl Calling<'_> {
         Ok(reader)
     }
 
+    /// So many seconds from now, or when this call has to be answered.
+    fn after(&self, seconds: f64) -> Instant {
+        let asked = Instant::now() + Duration::from_secs_f64(seconds);
+        self.until.map_or(asked, |until| asked.min(until))
+    }
+
     async fn cursor(&self, command: &CommandId) -> Result<Cursor, DomainError> {
         Ok(self.tools.store.tool_cursor(self.session.id(), &self.reader.0, command).await?)
     }
@@ -256,10 +262,6 @@ impl Calling<'_> {
         let news = restarts.iter().filter(|restart| restart.at > told).map(text::restarted).collect();
         Ok((restarts.last().map_or(told, |last| last.at), news))
     }
-}
-
-fn after(seconds: f64) -> Instant {
-    Instant::now() + Duration::from_secs_f64(seconds)
 }
 
 /// An answer about a command, without its output.

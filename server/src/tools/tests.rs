@@ -495,3 +495,15 @@ async fn readers_of_a_session_are_so_many_and_no_more() {
     assert!(refused.text.starts_with("ERROR: this session has had 2000 readers"), "{}", refused.text);
     assert_eq!(stage.call_as("r7", "shell_wait", input).await.text, "exit=0\noutput:\n", "those that are known go on");
 }
+
+#[tokio::test]
+async fn a_call_with_a_last_moment_waits_no_longer_and_is_written_down_as_it_was_made() {
+    let stage = Stage::new().await;
+    let (who, reader) = (agent(), Reader::new(&agent(), None).expect("a reader"));
+    let input = json!({"command": "hang", "timeout": 3600});
+    let calling = stage.tools.calling(&who, &stage.session, &reader, "shell_exec", &input);
+    let answer = tokio::time::timeout(PATIENCE, calling.within(tokio::time::Instant::now()).dispatch()).await;
+    assert!(answer.expect("in time").text.starts_with("still running after "));
+    let (told, _) = stage.tools.store.tool_calls(stage.session.id(), None, None, 1).await.expect("a store");
+    assert_eq!(told[0].input, input.to_string());
+}

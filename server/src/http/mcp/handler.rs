@@ -18,7 +18,7 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -231,7 +231,7 @@ impl OneCall<'_> {
         Call::parse(self.name, input).map(|_| Asked::Shell)
     }
 
-    async fn done(&self, asked: Asked, mut input: Value) -> Result<ToolAnswer, DomainError> {
+    async fn done(&self, asked: Asked, input: Value) -> Result<ToolAnswer, DomainError> {
         let caller = &self.visitor.caller;
         let who = caller.principal.clone().called(&self.client.label)?;
         let place = self.seat.place();
@@ -261,8 +261,7 @@ impl OneCall<'_> {
             Asked::More(MoreCall::Run { command, limit }) => Some((command, limit)),
             _ => None,
         };
-        shorten(self.name, &mut input, until);
-        let calling = tools.calling(&who, &session, &reader, self.name, &input).noting(notes);
+        let calling = tools.calling(&who, &session, &reader, self.name, &input).noting(notes).within(until);
         let answer = if let Some((command, limit)) = run {
             let answer = more::run(&who, &session, command, limit, until).await;
             calling.answered(answer.unwrap_or_else(|error| ToolAnswer::refused(&error.detail))).await
@@ -293,25 +292,10 @@ fn notes(news: &News, anew: Option<&str>) -> Vec<String> {
     notes
 }
 
-/// No call waits longer than there is time: the text says how to go on.
-fn shorten(name: &str, input: &mut Value, until: Instant) {
-    if !matches!(name, "shell_exec" | "shell_wait") {
-        return;
-    }
-    if input.is_null() {
-        *input = json!({});
-    }
-    let most = until.saturating_duration_since(Instant::now()).as_secs_f64();
-    if let Some(fields) = input.as_object_mut() {
-        let asked = fields.get("timeout").and_then(Value::as_f64);
-        if asked.is_none_or(|asked| asked > most) {
-            fields.insert("timeout".to_owned(), json!(most));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -322,22 +306,6 @@ mod tests {
         assert_eq!(of("\u{1b}[2J", "1"), None);
         let (name, label) = of(&"n".repeat(500), &"9".repeat(500)).expect("a name");
         assert_eq!((name.len(), label.len()), (MAX_CLIENT, MAX_CLIENT + 1 + MAX_VERSION));
-    }
-
-    #[test]
-    fn waiting_is_shortened_to_the_time_that_is_left() {
-        let until = Instant::now() + Duration::from_secs(44);
-        let shortened = |name, mut input: Value| {
-            shorten(name, &mut input, until);
-            input
-        };
-        let timeout = |input: &Value| input["timeout"].as_f64().expect("a number");
-        let most = timeout(&shortened("shell_exec", json!({"command": "x"})));
-        assert!((43.0..=44.0).contains(&most), "{most}");
-        assert!(timeout(&shortened("shell_wait", json!({"timeout": 3600}))) <= 44.0);
-        assert_eq!(shortened("shell_wait", json!({"timeout": 3})), json!({"timeout": 3}));
-        assert!(timeout(&shortened("shell_wait", Value::Null)) <= 44.0);
-        assert_eq!(shortened("shell_list", Value::Null), Value::Null);
     }
 
     #[test]
