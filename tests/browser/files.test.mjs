@@ -333,3 +333,32 @@ check('an open file that is deleted says so and stays to be read; what cannot wo
   assert.equal(await outputOf(ann, session, 'cat b.txt'), 'mine\n');
   await until('it is there again', async () => (await ann.at('file-gone').count()) === 0 && (await ann.at('file-text').textContent()) === 'mine\n');
 });
+
+check('what was edited and not saved is there again, and is checked against the version that it was made from', async ({ person }) => {
+  const ann = await person();
+  const session = await own(ann, 'drafts');
+  await outputOf(ann, session, 'echo one > a.txt; echo other > b.txt');
+  await ann.openSession(session);
+  await row(ann, '/root/a.txt').click();
+  await ann.at('file-edit').click();
+  await ann.at('file-editor').fill('mine\n');
+  await row(ann, '/root/b.txt').click();
+  await until('the other file is shown', async () => (await ann.at('file-text').textContent()) === 'other\n');
+  // Meanwhile somebody else writes, and she looks at another page.
+  await outputOf(ann, session, 'echo theirs > a.txt');
+  await ann.page.getByRole('link', { name: 'glassbox' }).first().click();
+  await ann.at('session-row').first().waitFor();
+  await ann.page.goBack();
+  await row(ann, '/root/a.txt').click();
+  await until('her text is there again', async () => (await ann.at('file-editor').inputValue()) === 'mine\n');
+  await ann.shows('file-words', /^changes of yours that are not saved$/);
+  ann.expect(/status of 412/);
+  await ann.at('file-save').click();
+  await ann.shows('file-conflict', /Someone else changed this file/);
+  assert.equal(await outputOf(ann, session, 'cat a.txt'), 'theirs\n');
+  await ann.at('conflict-reload').click();
+  await until('theirs is shown', async () => (await ann.at('file-text').textContent()) === 'theirs\n');
+  await row(ann, '/root/b.txt').click();
+  await row(ann, '/root/a.txt').click();
+  await until('what was dropped is gone', async () => (await ann.at('file-text').textContent()) === 'theirs\n');
+});

@@ -1,11 +1,13 @@
 //! Who is signed in, and which page is shown.
 
 use crate::page::parts::part::part;
+use leptos::ev;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
 use super::api::{self, Me};
 use super::clock::Clock;
+use super::files::{has_drafts, is_written_by};
 use super::history::HistoryPage;
 use super::interop::browser;
 use super::live::Live;
@@ -75,6 +77,7 @@ impl Account {
 
     /// From now on this one.
     pub fn signed_in(self, me: Me) {
+        is_written_by(me.actor.name());
         self.known.set(Known::Someone(me));
         if let Some(live) = self.live.get_value() {
             live.start();
@@ -99,9 +102,11 @@ impl Account {
     pub fn sign_out(self) {
         spawn_local(async move {
             match api::sign_out().await {
-                Ok(()) => self.leave(None),
-                Err(failure) if failure.signed_out() => self.leave(None),
-                Err(failure) => self.toasts.say(format!("Not signed out: {}", failure.detail)),
+                Err(failure) if !failure.signed_out() => self.toasts.say(format!("Not signed out: {}", failure.detail)),
+                _ => {
+                    is_written_by("");
+                    self.leave(None);
+                }
             }
         });
     }
@@ -132,6 +137,13 @@ pub fn App(link: Option<String>) -> impl IntoView {
     provide_context(Hidden::start());
     provide_context(Title(RwSignal::new(String::new())));
     tab::follow();
+    // The browser asks before a tab goes with what was not saved.
+    let asks = window_event_listener(ev::beforeunload, |event| {
+        if has_drafts() {
+            event.prevent_default();
+        }
+    });
+    on_cleanup(move || asks.remove());
 
     let link = RwSignal::new(link);
     if link.with_untracked(Option::is_none) {

@@ -1,5 +1,7 @@
 //! What the parts of the file browser share: the tree, what is chosen, and the one task that follows changes.
 
+use std::cell::RefCell;
+
 use gloo_timers::future::TimeoutFuture;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
@@ -34,6 +36,43 @@ pub enum Dialog {
     Rename(FileEntry),
     /// Really?
     Delete(FileEntry),
+}
+
+/// A text that was not saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draft {
+    session: SessionId,
+    path: String,
+    /// The version of the file that it was made from; `None`: it was gone.
+    pub version: Option<String>,
+    /// The text.
+    pub text: String,
+}
+
+impl Draft {
+    fn is_of(&self, session: &SessionId, path: &str) -> bool {
+        self.session == *session && self.path == path
+    }
+}
+
+thread_local! {
+    /// A tab has one thread. They outlive the pages of their sessions: whoever looks at another page loses nothing.
+    static DRAFTS: RefCell<Vec<Draft>> = const { RefCell::new(Vec::new()) };
+    /// Whose they are.
+    static WRITER: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// From now on this person writes here; what another one wrote is forgotten.
+pub fn is_written_by(name: &str) {
+    if WRITER.with_borrow(|writer| writer != name) {
+        DRAFTS.with_borrow_mut(Vec::clear);
+        WRITER.set(name.to_owned());
+    }
+}
+
+/// Would something be lost with this tab?
+pub fn has_drafts() -> bool {
+    DRAFTS.with_borrow(|drafts| !drafts.is_empty())
 }
 
 /// Handle to it.
@@ -95,6 +134,21 @@ impl Files {
     /// The session's id.
     pub fn session(self) -> SessionId {
         self.session.get_value()
+    }
+
+    /// What was edited of a file and not saved, as long as this tab is open.
+    pub fn draft(self, path: &str) -> Option<Draft> {
+        let session = self.session();
+        DRAFTS.with_borrow(|drafts| drafts.iter().find(|draft| draft.is_of(&session, path)).cloned())
+    }
+
+    /// Keeps it, or with `None` forgets it.
+    pub fn keep_draft(self, path: &str, draft: Option<(Option<String>, String)>) {
+        let Some(session) = self.session.try_get_value() else { return };
+        DRAFTS.with_borrow_mut(|drafts| {
+            drafts.retain(|known| !known.is_of(&session, path));
+            drafts.extend(draft.map(|(version, text)| Draft { session, path: path.to_owned(), version, text }));
+        });
     }
 
     /// May the person at this page change files here?

@@ -26,7 +26,7 @@ use crate::state::files::{crumbs, is_folder, shown};
 use crate::state::words;
 pub use dialogs::Dialogs as FileDialogs;
 use hub::Dialog;
-pub use hub::{Files, use_files};
+pub use hub::{Files, has_drafts, is_written_by, use_files};
 use table::Table;
 use uploads::{UploadList, Uploads, files_of};
 pub use view::FilePane;

@@ -263,6 +263,13 @@ fn Text(
     // What is there instead of what was edited.
     let conflict = RwSignal::new(None::<String>);
     let shown_text = StoredValue::new(text);
+    // What the person at this page wrote before and did not save is there again.
+    let draft = StoredValue::new(path.with_value(|path| files.draft(path)).filter(|_| whole));
+    Effect::new(move |_| {
+        if draft.with_value(Option::is_some) {
+            editing.try_set(true);
+        }
+    });
     let name = StoredValue::new(entry.name.clone());
     let field = NodeRef::<Textarea>::new();
     let node = NodeRef::<Pre>::new();
@@ -283,6 +290,8 @@ fn Text(
             let (session, path) = (files.session(), path.get_value());
             match files.act(&path, calls::write(&session, &path, text.as_str().into(), only)).await {
                 Ok(entry) => {
+                    files.keep_draft(&path, None);
+                    draft.try_set_value(None);
                     toasts.say(format!("{} saved.", entry.name));
                     // Else it was closed meanwhile.
                     if shown_text.try_set_value(text).is_none() {
@@ -313,13 +322,31 @@ fn Text(
         });
     };
     let gone = move || files.fate.with(|fate| matches!(fate, Some(Fate::Gone { .. })));
+    // The version that is on the screen, and the one that the text was made from.
+    let loaded = move || files.loaded.get_untracked().map(|(_, version)| version);
+    let version = move || {
+        let made_from = draft.with_value(|draft| draft.as_ref().map(|draft| draft.version.clone()));
+        made_from.unwrap_or_else(loaded).filter(|_| !untrack(gone))
+    };
     let may_save = move || !busy.get() && files.may_write();
     let save_this = StoredValue::new_local(move || {
         if untrack(may_save) {
-            let known = files.loaded.get_untracked().filter(|_| !untrack(gone));
-            save(known.map_or(Only::New, |(_, version)| Only::Version(version)));
+            save(version().map_or(Only::New, Only::Version));
         }
     });
+    let write = move |_| {
+        let Some(text) = field.get_untracked().map(|field| field.value()) else { return };
+        let made_from = draft.with_value(|draft| draft.as_ref().map(|draft| draft.version.clone()));
+        path.with_value(|path| {
+            files.keep_draft(path, Some((made_from.unwrap_or_else(loaded), text)));
+            draft.set_value(files.draft(path));
+        });
+    };
+    let forget = move || {
+        draft.set_value(None);
+        path.with_value(|path| files.keep_draft(path, None));
+        editing.set(false);
+    };
     let key = move |event: ev::KeyboardEvent| {
         if (event.ctrl_key() || event.meta_key()) && event.key() == "s" {
             event.prevent_default();
@@ -327,7 +354,7 @@ fn Text(
         }
     };
     let stop = move |_| {
-        editing.set(false);
+        forget();
         conflict.set(None);
         problem.set(None);
     };
@@ -349,14 +376,15 @@ fn Text(
                     }}
                 </details>
                 <div class="actions">
-                    <button type="button" on:click=move |_| { editing.set(false); conflict.set(None); reload.with_value(|reload| reload()); } data-testid="conflict-reload">"Drop mine, load theirs"</button>
+                    <button type="button" on:click=move |_| { forget(); conflict.set(None); reload.with_value(|reload| reload()); } data-testid="conflict-reload">"Drop mine, load theirs"</button>
                     <button type="button" class="danger" on:click=move |_| { conflict.set(None); save(Only::Anyway); } data-testid="conflict-overwrite">"Overwrite with mine"</button>
                 </div>
             </div>
         }))}
         {part(move || if editing.get() {
             view! { <textarea class="content" node_ref=field aria-label="Content of the file" spellcheck="false" autocapitalize="off" autocomplete="off" data-testid="file-editor"
-                prop:value=shown_text.get_value() prop:readOnly=attr(move || busy.get()) on:keydown=key></textarea> }.into_any()
+                prop:value=draft.with_value(|draft| draft.as_ref().map(|draft| draft.text.clone())).unwrap_or_else(|| shown_text.get_value())
+                prop:readOnly=attr(move || busy.get()) on:keydown=key on:input=write></textarea> }.into_any()
         } else if shown_text.with_value(String::is_empty) {
             view! { <div class="none"><p class="muted">"This file is empty."</p></div> }.into_any()
         } else {
@@ -365,6 +393,7 @@ fn Text(
         <footer class="status">
             <p class="words" data-testid="file-words">{part(move || match files.may.get() {
                 Some(Err(why)) => why,
+                _ if editing.get() && draft.with_value(Option::is_some) => "changes of yours that are not saved".to_owned(),
                 _ if editing.get() && browser::matches("(pointer: coarse)") => "editing".to_owned(),
                 _ if editing.get() => "editing · Ctrl S saves".to_owned(),
                 _ => "read-only view".to_owned(),
