@@ -226,7 +226,7 @@ fn the_limit_is_not_for_what_a_command_left_behind() {
 fn a_kill_does_not_wait_for_a_reader_that_is_stuck() {
     let word = format!("stuck{}", common::random());
     let mut helper = Helper::begin(&script(&format!("trap '' TERM; while :; do yes {word}; done")));
-    // Nobody reads: 256 KiB in the helper and as much in the pipe before it, then everything stands still.
+    // Nobody reads: 256 KiB in the helper, and what the pipes on both sides of it hold, then everything stands still.
     // One that waits for a moment only has had another turn at one of the next looks.
     let (mut before, mut as_before) = (Vec::new(), 0);
     let is_blocked = || {
@@ -245,7 +245,8 @@ fn a_kill_does_not_wait_for_a_reader_that_is_stuck() {
     let ended = helper.wait_for_close();
     assert_killed(&ended, ExitStatus::Signal(KILL), KILL);
     assert!(ended.took_ms < 30_000);
-    assert!(helper.text().len() > 512 * 1024);
+    // Not more: how much the pipes hold is the system's to say. A user who has many gets small ones.
+    assert!(helper.text().len() > 256 * 1024);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Files of a session, as the REST API gives them.
 
+use glassbox_shared::error::ErrorBody;
 use glassbox_shared::files::path::encode;
 use glassbox_shared::files::{
-    FileEntry, FolderPage, JobDone, JobLine, StartUpload, UploadProgress, UploadView, WatchAnswer,
+    FileEntry, FolderPage, JobDone, JobError, JobLine, StartUpload, UploadProgress, UploadView, WatchAnswer,
 };
 use reqwest::Method;
 use serde_json::json;
@@ -104,13 +105,13 @@ impl Files {
     /// Copies.
     pub async fn copy(&self, from: &str, to: &str) -> Result<JobDone, Refusal> {
         let body = json!({"from": from, "to": to});
-        Ok(done(&self.client.post(&self.session.path("/fs/copy"), &body).await.success()?))
+        done(&self.client.post(&self.session.path("/fs/copy"), &body).await.success()?)
     }
 
     /// Deletes.
     pub async fn delete(&self, path: &str, recursive: bool) -> Result<JobDone, Refusal> {
         let address = self.address("entry", path, &format!("&recursive={recursive}"));
-        Ok(done(&self.client.delete(&address).await.success()?))
+        done(&self.client.delete(&address).await.success()?)
     }
 
     /// The version now, or after a change from `version`.
@@ -167,9 +168,16 @@ pub fn lines(answer: &Answer) -> Vec<JobLine> {
     lines
 }
 
-fn done(answer: &Answer) -> JobDone {
+/// What a job came to: it may be refused before its first line, or fail in its last.
+fn done(answer: &Answer) -> Result<JobDone, Refusal> {
     match lines(answer).pop() {
-        Some(JobLine::Done(done)) => done,
+        Some(JobLine::Done(done)) => Ok(done),
+        Some(JobLine::Error(JobError { code, detail })) => Err(Refusal {
+            asked: answer.asked.clone(),
+            status: answer.status,
+            body: ErrorBody { detail, code, request_id: answer.header("x-request-id").to_owned() },
+            retry_after: None,
+        }),
         other => panic!("{}: expected an end, got {other:?}", answer.asked),
     }
 }

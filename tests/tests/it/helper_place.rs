@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use glassbox_tests::engine::{Engine, Gvisor};
 use glassbox_tests::helper::Variant;
 use glassbox_tests::{TestServer, docker, hardened};
 
@@ -42,4 +43,27 @@ async fn a_helpers_volume_that_was_removed_and_came_back_empty_is_noticed() {
     first.delete().await.success().expect("ended");
     second.delete().await.success().expect("ended");
     drop(server);
+}
+
+// An engine that was started anew answers to making a volume that is there as if it had no labels, until it is asked
+// about it.
+#[tokio::test]
+async fn an_engine_that_was_started_anew_has_the_helper_where_it_was() {
+    let mut engine = Engine::start(Gvisor::Registered).await;
+    let names = async |engine: &Engine| {
+        let server = TestServer::configure().env("DOCKER_HOST", engine.host()).start().await;
+        let session = server.agent().await.create_session(hardened()).await;
+        assert_eq!(session.sh("echo works").await, "works\n");
+        session.delete().await.success().expect("ended");
+        let log = server.process().log();
+        assert!(!log.contains("another name is taken"), "{log}");
+        engine.docker(&["volume", "ls", "--quiet", "--filter", "label=glassbox.kind=helper"])
+    };
+    let before = names(&engine).await;
+    engine.kill();
+    engine.start_again().await;
+    assert_eq!(names(&engine).await, before);
+    engine.stop();
+    engine.start_again().await;
+    assert_eq!(names(&engine).await, before);
 }

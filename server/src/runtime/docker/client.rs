@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bollard::Docker;
 use bollard::errors::Error;
+use bollard::models::{Volume, VolumeCreateRequest};
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::timeout;
 
@@ -122,6 +123,20 @@ impl Engine {
             ask(docker).await.map_err(Failure::Engine)
         };
         timeout(deadline.limit, answer).await.unwrap_or(Err(Failure::Late(deadline)))
+    }
+
+    /// Makes a volume, or finds the one that has its name. What it is labelled with is asked, not taken from the answer:
+    /// an engine that was started anew leaves the labels out there, for a volume that nobody has asked about yet.
+    pub(super) async fn make_volume(
+        &self,
+        deadline: Deadline,
+        request: VolumeCreateRequest,
+    ) -> Result<Volume, Failure> {
+        self.call(deadline, |docker| async move {
+            let made = docker.create_volume(request).await?;
+            docker.inspect_volume(&made.name).await
+        })
+        .await
     }
 }
 

@@ -10,8 +10,8 @@
 //! writing, yet the truncation has already reached the host, and the helper of every sandbox would be empty. Through
 //! the second volume the host's own kernel refuses.
 //!
-//! A name may be taken by a volume without our labels: an engine that is killed while it makes one comes back with just
-//! that. It is not ours to touch, and must not keep every sandbox from starting, so the next name is taken.
+//! A name may be taken by a volume without our labels: it is not ours to touch, and must not keep every sandbox from
+//! starting, so the next name is taken.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -223,8 +223,7 @@ async fn put_in_place(
     name: &str,
 ) -> Result<Result<Place, Taken>, RuntimeError> {
     let request = request(config, name.to_owned(), format!("{:016x}", rand::rng().random::<u64>()));
-    // An engine answers with what is there when the name is taken.
-    let mut volume = engine.call(MAKE, |docker| async move { docker.create_volume(request).await }).await?;
+    let mut volume = engine.make_volume(MAKE, request).await?;
     let Some(made) = volume.labels.remove(MADE) else { return Ok(Err(Taken(name.to_owned()))) };
     let place = Place { volume: name.to_owned(), made };
     fill(engine, config, binary, &place).await?;
@@ -293,7 +292,7 @@ async fn seal(
         driver_opts: Some(options.clone()),
         ..request(config, name.clone(), place.made.clone())
     };
-    let volume = engine.call(MAKE, |docker| async move { docker.create_volume(request).await }).await?;
+    let volume = engine.make_volume(MAKE, request).await?;
     // Two servers may do this at once: the engine then gives the second one what the first one made.
     Ok(if is_right(&volume) { Ok(()) } else { Err(Taken(name.clone())) })
 }

@@ -174,8 +174,7 @@ impl ContainerRuntime for DockerRuntime {
             labels: Some(labels.into_iter().map(|(label, value)| (label.to_owned(), value.to_owned())).collect()),
             ..Default::default()
         };
-        // An engine answers with what is there when the name is taken.
-        let volume = self.engine.call(MAKE_VOLUME, |docker| async move { docker.create_volume(request).await }).await?;
+        let volume = self.engine.make_volume(MAKE_VOLUME, request).await?;
         self.check_owner(name, &volume.labels)
     }
 
