@@ -88,14 +88,14 @@ async fn server_and_key() -> (TestServer, String) {
 }
 
 /// `glassbox mcp`, spoken to by hand.
-struct Program {
+pub(super) struct Program {
     _child: Child,
     input: ChildStdin,
     output: tokio::io::Lines<BufReader<ChildStdout>>,
 }
 
 impl Program {
-    fn start(url: &str, key: &str, more: &[&str]) -> Self {
+    pub(super) fn start(url: &str, key: &str, more: &[&str]) -> Self {
         Self::start_in(url, &[("GLASSBOX_API_KEY", key)], more)
     }
 
@@ -107,7 +107,7 @@ impl Program {
         Self { _child: child, input, output }
     }
 
-    async fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(super) async fn ask(&mut self, method: &str, params: Value) -> Value {
         self.say(method, params).await;
         self.hear().await
     }
@@ -122,12 +122,12 @@ impl Program {
         serde_json::from_str(&line.expect("it goes on")).expect("nothing but the protocol is on stdout")
     }
 
-    async fn initialize(&mut self) -> Value {
+    pub(super) async fn initialize(&mut self) -> Value {
         let client = json!({"name": "by-hand", "version": "1"});
         self.ask("initialize", json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client})).await
     }
 
-    async fn exec(&mut self, command: &str) -> String {
+    pub(super) async fn exec(&mut self, command: &str) -> String {
         let said = self.ask("tools/call", json!({"name": "shell_exec", "arguments": {"command": command}})).await;
         said["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("a text: {said}")).to_owned()
     }
@@ -197,6 +197,9 @@ async fn the_program_says_what_is_wrong_in_the_protocol_and_on_stderr_before_it(
     let absent = program::run(&["mcp", "--url", &server.address()], &[]).await;
     assert!(absent.refusal().contains("--key-file"), "{absent:?}");
     assert!(absent.stdout.is_empty());
-    let address = program::run(&["mcp", "--url", "https://localhost:1"], &[("GLASSBOX_API_KEY", "x")]).await;
-    assert!(address.refusal().contains("http://"), "{address:?}");
+    let address = program::run(&["mcp", "--url", "ftp://localhost:1"], &[("GLASSBOX_API_KEY", "x")]).await;
+    assert!(address.refusal().contains("https://"), "{address:?}");
+    let nothing = ["mcp", "--url", "https://localhost:1", "--ca-file", "/nowhere/ca.pem"];
+    let missing = program::run(&nothing, &[("GLASSBOX_API_KEY", "x")]).await;
+    assert!(missing.refusal().contains("/nowhere/ca.pem"), "{missing:?}");
 }

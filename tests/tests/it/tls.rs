@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glassbox_shared::live::SUBPROTOCOL;
-use glassbox_tests::eventually;
 use glassbox_tests::process::{ServerProcess, glassbox, signal};
 use glassbox_tests::program::run;
-use rcgen::{CertificateParams, KeyPair};
+use glassbox_tests::{docker, eventually};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -21,11 +22,13 @@ use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 
+use crate::mcp::Program;
+
 const KEY: &str = "an-operator-of-the-tests";
 /// For what takes a moment.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A server that speaks HTTPS, and its files. No session is made, so nothing is left in the engine.
+/// A server that speaks HTTPS, and its files. Whoever makes a session ends it, so that nothing is left in the engine.
 struct Secure {
     folder: TempDir,
     process: ServerProcess,
@@ -46,6 +49,23 @@ fn renew(folder: &Path) -> CertificateDer<'static> {
     std::fs::write(cert, certificate.pem()).expect("written");
     std::fs::write(private, key.serialize_pem()).expect("written");
     certificate.der().clone()
+}
+
+/// A certificate in the files by an authority of the tests' own; where that one's is.
+fn sign(folder: &Path) -> PathBuf {
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority.distinguished_name.push(DnType::CommonName, "an authority of the tests");
+    let key = KeyPair::generate().expect("a key");
+    let ca = folder.join("ca.pem");
+    std::fs::write(&ca, authority.self_signed(&key).expect("a certificate").pem()).expect("written");
+    let own = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+    let signed = params.signed_by(&own, &Issuer::new(authority, key)).expect("a certificate");
+    let (cert, private) = files(folder);
+    std::fs::write(cert, signed.pem()).expect("written");
+    std::fs::write(private, own.serialize_pem()).expect("written");
+    ca
 }
 
 impl Secure {
@@ -162,6 +182,40 @@ async fn a_new_certificate_is_taken_on_sighup_and_a_bad_one_is_not() {
     let _ = kept.read_to_end(&mut answer).await;
     assert!(answer.starts_with(b"HTTP/1.1 200"));
     assert!(server.process.stop().is_some_and(|status| status.success()), "{}", server.process.shown_log());
+}
+
+#[tokio::test]
+async fn the_mcp_program_reaches_a_server_by_https_once_it_knows_its_authority() {
+    let server = Secure::start().await;
+    let authority = sign(server.folder.path());
+    server.hang_up();
+    server.logs("were read again", 1).await;
+    let address = server.process.address().replace("127.0.0.1", "localhost");
+    assert!(address.starts_with("https://localhost:"), "{address}");
+    let error = |answer: Value| answer["error"]["message"].as_str().unwrap_or_default().to_owned();
+
+    let stranger = Program::start(&address, KEY, &[]).initialize().await;
+    assert!(error(stranger).contains("--ca-file or GLASSBOX_CA_FILE"));
+    let file = authority.to_str().expect("plain");
+    let by_number = Program::start(server.process.address(), KEY, &["--ca-file", file]).initialize().await;
+    assert!(error(by_number).contains("is not for the name 127.0.0.1"));
+    let plain = Program::start(&address.replace("https:", "http:"), KEY, &[]).initialize().await;
+    assert!(error(plain).contains("begin its address with https://"));
+
+    let mut program = Program::start(&address, KEY, &["--ca-file", file, "--profile", "open"]);
+    assert_eq!(program.initialize().await["result"]["serverInfo"]["name"], "glassbox");
+    let tools = program.ask("tools/list", json!({})).await;
+    let tools = tools["result"]["tools"].as_array().expect("a list");
+    assert!(tools.iter().any(|tool| tool["name"] == "shell_exec"), "{tools:?}");
+    assert_eq!(program.exec("echo by TLS").await, "exit=0\noutput:\nby TLS\n");
+    let instance = std::fs::read_to_string(server.folder.path().join("data/instance")).expect("it has one");
+    assert_eq!(docker::containers(instance.trim()).len(), 1);
+    program.ask("tools/call", json!({"name": "reset_sandbox", "arguments": {}})).await;
+    eventually("nothing is left in the engine", SOON, async || {
+        let left = (docker::containers(instance.trim()), docker::workspaces(instance.trim()));
+        (left == (Vec::new(), Vec::new())).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 //! belongs to, the session, and what to say when there is no answer. Nothing but the protocol is written to stdout.
 
 mod events;
+mod trust;
 mod way;
 
 use std::collections::HashMap;
@@ -40,6 +41,9 @@ pub struct Arguments {
     /// The server.
     #[arg(long, env = "GLASSBOX_URL", default_value = "http://127.0.0.1:7070")]
     url: String,
+    /// A file with certificates in PEM that are trusted beside the system's, for a server with an https:// address.
+    #[arg(long, env = "GLASSBOX_CA_FILE")]
+    ca_file: Option<PathBuf>,
     /// A key with the role `agent` (`glassbox keys create --role agent`).
     #[arg(long, env = "GLASSBOX_API_KEY", hide_env_values = true)]
     key: Option<String>,
@@ -76,7 +80,11 @@ impl Arguments {
 pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let mut signals = Signals::follow()?;
     let key = arguments.key().await?;
-    let way = Way::new(&arguments.url, key, arguments.workspace.as_deref(), arguments.profile)?;
+    let trusted = match &arguments.ca_file {
+        Some(file) => trust::read(file).await?,
+        None => Vec::new(),
+    };
+    let way = Way::new(&arguments.url, key, arguments.workspace.as_deref(), arguments.profile, trusted)?;
     let (lines, mut written) = mpsc::channel::<String>(LINES);
     let bridge =
         Bridge { way: Arc::new(way), lines, under_way: Arc::default(), room: Arc::new(Semaphore::new(REQUESTS)) };

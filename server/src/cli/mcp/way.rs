@@ -1,5 +1,8 @@
 //! The way to the server: HTTP, the key, the MCP session.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -10,11 +13,13 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use glassbox_shared::error::ErrorBody;
 use glassbox_shared::session::Profile;
-use reqwest::{Response, StatusCode, header};
+use reqwest::redirect::Policy;
+use reqwest::{Certificate, Response, StatusCode, Url, header};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::events::{Events, TooLong};
+use super::trust;
 
 /// Making a connection to a server nearby.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -39,7 +44,7 @@ const VERSION_IN_META: &str = "io.modelcontextprotocol/protocolVersion";
 pub(super) struct Way {
     http: reqwest::Client,
     server: String,
-    address: String,
+    address: Url,
     key: String,
     session: Mutex<Session>,
     /// Only one begins a session anew at a time; the others wait and use that one.
@@ -55,27 +60,34 @@ struct Session {
 }
 
 impl Way {
-    pub(super) fn new(url: &str, key: String, workspace: Option<&str>, profile: Profile) -> anyhow::Result<Self> {
+    /// To the server at `url`. By HTTPS, `trusted` are trusted beside those whom this machine trusts.
+    pub(super) fn new(
+        url: &str,
+        key: String,
+        workspace: Option<&str>,
+        profile: Profile,
+        trusted: Vec<Certificate>,
+    ) -> anyhow::Result<Self> {
         let server = url.trim_end_matches('/').to_owned();
-        let mut address =
-            reqwest::Url::parse(&format!("{server}/mcp")).with_context(|| format!("{url} is no address"))?;
-        if address.scheme() != "http" {
-            bail!(
-                "this command speaks to http:// addresses only; for HTTPS give the client the address of /mcp itself, or go through a local proxy"
-            );
-        }
+        let mut address = Url::parse(&format!("{server}/mcp")).with_context(|| format!("{url} is no address"))?;
         address.query_pairs_mut().append_pair("profile", profile.as_str());
         if let Some(workspace) = workspace {
             address.query_pairs_mut().append_pair("workspace", workspace);
         }
-        let http = reqwest::Client::builder()
+        let client = reqwest::Client::builder()
             .connect_timeout(CONNECT)
             .timeout(ANSWER)
             .no_proxy()
-            .build()
-            .context("the HTTP client could not be made")?;
+            // The key would go wherever an answer points to.
+            .redirect(Policy::none());
+        let client = match address.scheme() {
+            "http" => trust::trusting_nobody(client),
+            "https" => trust::trusting(client, trusted),
+            _ => bail!("{url} is no address of a server; it begins with https:// or http://"),
+        };
+        let http = client.build().context("the HTTP client could not be made")?;
         let (session, beginning) = (Mutex::default(), tokio::sync::Mutex::default());
-        Ok(Self { http, server, address: address.into(), key, session, beginning })
+        Ok(Self { http, server, address, key, session, beginning })
     }
 
     fn session(&self) -> Session {
@@ -135,7 +147,7 @@ impl Way {
     pub(super) async fn leave(&self) {
         let session = self.session();
         if let Some(id) = &session.id {
-            let request = self.http.delete(&self.address).header("x-api-key", &self.key).header(SESSION_ID, id);
+            let request = self.http.delete(self.address.clone()).header("x-api-key", &self.key).header(SESSION_ID, id);
             // It ends by itself otherwise.
             let _ = request.send().await;
         }
@@ -191,7 +203,7 @@ impl Way {
     async fn post_once(&self, message: &Value, session: Option<&Session>) -> anyhow::Result<Response> {
         let mut request = self
             .http
-            .post(&self.address)
+            .post(self.address.clone())
             .header("x-api-key", &self.key)
             .header(header::ACCEPT, "application/json, text/event-stream")
             .json(message);
@@ -212,11 +224,29 @@ impl Way {
                 }
             }
         }
+        let answer = request.send().await.map_err(|error| self.no_answer(error))?;
+        self.moved(&answer).map_or(Ok(answer), Err)
+    }
+
+    fn no_answer(&self, error: reqwest::Error) -> anyhow::Error {
         let server = &self.server;
-        request
-            .send()
-            .await
-            .with_context(|| format!("the server at {server} did not answer; is `glassbox serve` running there?"))
+        match trust::advice(&error, self.address.host_str().unwrap_or_default()) {
+            Some(advice) => anyhow::anyhow!("the server at {server} cannot be used: {advice}"),
+            None => anyhow::Error::new(error)
+                .context(format!("the server at {server} did not answer; is `glassbox serve` running there?")),
+        }
+    }
+
+    /// What an answer says that only points to another address, as what stands before a server does to send those who
+    /// speak plain HTTP on to HTTPS.
+    fn moved(&self, answer: &Response) -> Option<anyhow::Error> {
+        let place = answer.headers().get(header::LOCATION).filter(|_| answer.status().is_redirection())?;
+        let mut place = self.address.join(place.to_str().ok()?).ok()?;
+        place.set_query(None);
+        let (server, place) = (&self.server, place.as_str().trim_end_matches("/mcp"));
+        Some(anyhow::anyhow!(
+            "the server at {server} points to {place}; if that is the right one, give its address instead"
+        ))
     }
 }
 
@@ -252,8 +282,13 @@ fn in_protocol(body: &[u8]) -> Option<Value> {
 }
 
 fn refused(status: StatusCode, body: &[u8]) -> anyhow::Error {
+    // Whatever speaks TLS says so in its own words to those who do not.
+    let speaks_tls = || String::from_utf8_lossy(body).to_ascii_lowercase().contains("https");
     match serde_json::from_slice::<ErrorBody>(body) {
         Ok(error) => anyhow::anyhow!("the server refused: {}", error.detail),
+        Err(_) if status == StatusCode::BAD_REQUEST && speaks_tls() => {
+            anyhow::anyhow!("the server speaks HTTPS there; begin its address with https://")
+        }
         Err(_) => anyhow::anyhow!("the server refused with status {status}"),
     }
 }
@@ -306,180 +341,5 @@ impl Messages {
             let piece = piece.context("the answer broke off")?;
             self.waiting.extend(self.events.take(&piece).map_err(|TooLong| anyhow::anyhow!("the answer is too long"))?);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use serde_json::json;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::{TcpListener, TcpStream};
-
-    use super::*;
-
-    /// A server that says to attempts to begin a session what it was told to.
-    #[derive(Default)]
-    struct Fake {
-        /// What comes of the next attempts; afterwards they succeed.
-        refusals: Mutex<VecDeque<StatusCode>>,
-        /// One that never gets an answer has come.
-        hanging: tokio::sync::Notify,
-        /// The session that it knows, by number; 0: none.
-        session: Mutex<u64>,
-        attempts: Mutex<u64>,
-    }
-
-    /// Stands for an attempt that never gets an answer.
-    const HANGS: StatusCode = StatusCode::GATEWAY_TIMEOUT;
-
-    impl Fake {
-        async fn start() -> (Arc<Self>, Way) {
-            let fake = Arc::new(Self::default());
-            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-            let url = format!("http://{}", listener.local_addr().expect("bound"));
-            let serving = Arc::clone(&fake);
-            // Ends with the test's runtime.
-            tokio::spawn(async move {
-                while let Ok((stream, _)) = listener.accept().await {
-                    tokio::spawn(Arc::clone(&serving).serve(stream));
-                }
-            });
-            (fake, Way::new(&url, "key".to_owned(), None, Profile::Open).expect("an address"))
-        }
-
-        /// One request, by hand.
-        async fn serve(self: Arc<Self>, mut stream: TcpStream) {
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                head.push(stream.read_u8().await.expect("a head"));
-            }
-            let head = String::from_utf8(head).expect("text");
-            let named = |name: &str| {
-                let fields = head.lines().filter_map(|line| line.split_once(": "));
-                fields.into_iter().find(|(field, _)| *field == name).map(|(_, value)| value)
-            };
-            let length = named("content-length").and_then(|length| length.parse().ok()).expect("a length");
-            let mut body = vec![0; length];
-            stream.read_exact(&mut body).await.expect("a body");
-            let message = serde_json::from_slice(&body).expect("JSON");
-            let (status, more, body) = self.answer(&message, named(SESSION_ID));
-            if status == HANGS {
-                self.hanging.notify_one();
-                std::future::pending::<()>().await;
-            }
-            let length = body.len();
-            let answer = format!(
-                "HTTP/1.1 {status}\r\n{more}content-type: application/json\r\ncontent-length: {length}\r\n\
-                 connection: close\r\n\r\n{body}"
-            );
-            stream.write_all(answer.as_bytes()).await.expect("sent");
-        }
-
-        /// Status, fields of the head, body.
-        fn answer(&self, message: &Value, named: Option<&str>) -> (StatusCode, String, String) {
-            let bare = |status| (status, String::new(), String::new());
-            let id = &message["id"];
-            if message["method"] != "initialize" {
-                let Some(named) = named else { return bare(StatusCode::BAD_REQUEST) };
-                let known = *self.session.lock().expect("no panic");
-                if known == 0 || named != known.to_string() {
-                    return bare(StatusCode::NOT_FOUND);
-                }
-                if id.is_null() {
-                    return bare(StatusCode::ACCEPTED);
-                }
-                let said = json!({"jsonrpc": "2.0", "id": id, "result": known});
-                return (StatusCode::OK, String::new(), said.to_string());
-            }
-            assert!(named.is_none(), "a new session is asked for in none");
-            let mut attempts = self.attempts.lock().expect("no panic");
-            *attempts += 1;
-            if let Some(status) = self.refusals.lock().expect("no panic").pop_front() {
-                return (status, "retry-after: 0\r\n".to_owned(), String::new());
-            }
-            *self.session.lock().expect("no panic") = *attempts;
-            let said = json!({"jsonrpc": "2.0", "id": id, "result": {"protocolVersion": "2025-06-18"}});
-            (StatusCode::OK, format!("{SESSION_ID}: {attempts}\r\n"), said.to_string())
-        }
-
-        fn refuse(&self, refusals: &[StatusCode]) {
-            self.refusals.lock().expect("no panic").extend(refusals);
-        }
-
-        /// As a restart does.
-        fn forget(&self) {
-            *self.session.lock().expect("no panic") = 0;
-        }
-
-        fn attempts(&self) -> u64 {
-            *self.attempts.lock().expect("no panic")
-        }
-    }
-
-    async fn ask(way: &Way, method: &str) -> anyhow::Result<Value> {
-        let (lines, mut said) = mpsc::channel(8);
-        let id = json!(1);
-        way.ask(&json!({"jsonrpc": "2.0", "id": id, "method": method}), &id, &lines).await?;
-        Ok(serde_json::from_str(&said.recv().await.expect("an answer")).expect("JSON"))
-    }
-
-    #[tokio::test]
-    async fn an_attempt_to_begin_anew_that_fails_is_not_the_last_one() {
-        let (fake, way) = Fake::start().await;
-        ask(&way, "initialize").await.expect("a session");
-        assert_eq!(ask(&way, "tools/list").await.expect("an answer")["result"], 1);
-        fake.forget();
-        fake.refuse(&[StatusCode::SERVICE_UNAVAILABLE, StatusCode::UNAUTHORIZED]);
-        for status in ["503", "401"] {
-            let why = ask(&way, "tools/list").await.expect_err("refused").to_string();
-            assert!(why.contains(status), "{why}");
-        }
-        assert_eq!(ask(&way, "tools/list").await.expect("an answer")["result"], 4);
-        assert_eq!(fake.attempts(), 4);
-    }
-
-    #[tokio::test]
-    async fn an_attempt_to_begin_anew_that_is_cancelled_is_not_the_last_one() {
-        let (fake, way) = Fake::start().await;
-        ask(&way, "initialize").await.expect("a session");
-        fake.forget();
-        fake.refuse(&[HANGS]);
-        tokio::select! {
-            answer = ask(&way, "tools/list") => panic!("{answer:?}"),
-            () = fake.hanging.notified() => {}
-        }
-        assert_eq!(ask(&way, "tools/list").await.expect("an answer")["result"], 3);
-    }
-
-    #[tokio::test]
-    async fn a_clients_own_attempt_that_fails_leaves_it_the_session_that_it_had() {
-        let (fake, way) = Fake::start().await;
-        ask(&way, "initialize").await.expect("a session");
-        fake.refuse(&[StatusCode::SERVICE_UNAVAILABLE]);
-        ask(&way, "initialize").await.expect_err("refused");
-        assert_eq!(ask(&way, "tools/list").await.expect("an answer")["result"], 1);
-    }
-
-    #[tokio::test]
-    async fn a_server_with_too_much_to_do_is_asked_again() {
-        let (fake, way) = Fake::start().await;
-        fake.refuse(&[StatusCode::TOO_MANY_REQUESTS]);
-        ask(&way, "initialize").await.expect("a session");
-        assert_eq!(fake.attempts(), 2);
-    }
-
-    #[tokio::test]
-    async fn calls_at_once_begin_one_session_anew() {
-        let (fake, way) = Fake::start().await;
-        ask(&way, "initialize").await.expect("a session");
-        fake.forget();
-        let call = || ask(&way, "tools/list");
-        let (one, two, three) = tokio::join!(call(), call(), call());
-        for answer in [one, two, three] {
-            assert_eq!(answer.expect("an answer")["result"], 2);
-        }
-        assert_eq!(fake.attempts(), 2);
     }
 }
