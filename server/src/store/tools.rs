@@ -37,6 +37,13 @@ pub struct ToolReader {
     pub too_many: bool,
 }
 
+/// How far a reader was told of its sandbox's restarts: before an answer, and with it. Moments, as in `RestartView`.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct RestartsTold {
+    pub from: f64,
+    pub to: f64,
+}
+
 /// A call of a tool, and what came of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
@@ -108,21 +115,22 @@ impl Store {
         .await
     }
 
-    /// Writes down what a model is told of a command's output, and moves its reader on from `from` to `to`. `false`, and
-    /// nothing is changed: the reader is not at `from` any more, or nobody wants the answer (all that `wanted` points to
-    /// was dropped while this waited for its turn).
+    /// Writes down what a model is told of a command's output, and moves its reader on from `from` to `to`, and with the
+    /// sandbox's restarts. `false`, and nothing is changed: the reader is not there any more, or nobody wants the answer
+    /// (all that `wanted` points to was dropped while this waited for its turn).
     pub async fn tell_output(
         &self,
         call: ToolCall,
         command: &CommandId,
         from: Cursor,
         to: Cursor,
-        restarts_until: f64,
+        restarts: RestartsTold,
         wanted: Weak<()>,
     ) -> Result<bool, StoreError> {
         let command = command.clone();
         self.write(move |connection| {
-            if wanted.strong_count() == 0 || cursor(connection, &call.session, &call.reader, &command)? != from {
+            let moved = cursor(connection, &call.session, &call.reader, &command)? != from;
+            if wanted.strong_count() == 0 || moved || knows_more(connection, &call, restarts)? {
                 return Ok(false);
             }
             let mut statement = connection.prepare_cached(
@@ -131,11 +139,7 @@ impl Store {
             )?;
             let (session, reader) = (call.session.as_str(), &call.reader);
             statement.execute(params![session, reader, command.as_str(), to.next.cast_signed(), to.ended])?;
-            let mut statement = connection.prepare_cached(
-                "INSERT INTO tool_readers (session_id, reader, restarts_until) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (session_id, reader) DO UPDATE SET restarts_until = max(restarts_until, excluded.restarts_until)",
-            )?;
-            statement.execute(params![session, reader, restarts_until])?;
+            knows(connection, &call, restarts)?;
             insert(connection, &call)?;
             Ok(true)
         })
@@ -177,10 +181,48 @@ impl Store {
         .await
     }
 
-    /// Writes down what a model is told.
-    pub async fn record_tool_call(&self, call: ToolCall) -> Result<(), StoreError> {
-        self.write(move |connection| insert(connection, &call)).await
+    /// Writes down what a model is told that is no command's output, and moves its reader on with the sandbox's restarts.
+    /// `false`, and nothing is changed: as in [`Store::tell_output`].
+    pub async fn record_tool_call(
+        &self,
+        call: ToolCall,
+        restarts: RestartsTold,
+        wanted: Weak<()>,
+    ) -> Result<bool, StoreError> {
+        self.write(move |connection| {
+            if wanted.strong_count() == 0 || knows_more(connection, &call, restarts)? {
+                return Ok(false);
+            }
+            // Who was told nothing of restarts needs no row: those are counted.
+            if restarts.to > restarts.from {
+                knows(connection, &call, restarts)?;
+            }
+            insert(connection, &call)?;
+            Ok(true)
+        })
+        .await
     }
+}
+
+/// Was the reader told of these restarts meanwhile? Then this answer must not say it again.
+fn knows_more(connection: &Connection, call: &ToolCall, restarts: RestartsTold) -> Result<bool, StoreError> {
+    if restarts.to <= restarts.from {
+        return Ok(false);
+    }
+    let mut statement =
+        connection.prepare_cached("SELECT restarts_until FROM tool_readers WHERE session_id = ?1 AND reader = ?2")?;
+    let until = statement.query_row([call.session.as_str(), &call.reader], |row| row.get::<_, f64>(0)).optional()?;
+    Ok(until.is_some_and(|until| until > restarts.from))
+}
+
+/// The reader was told of the restarts up to then.
+fn knows(connection: &Connection, call: &ToolCall, restarts: RestartsTold) -> Result<(), StoreError> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO tool_readers (session_id, reader, restarts_until) VALUES (?1, ?2, ?3)
+         ON CONFLICT (session_id, reader) DO UPDATE SET restarts_until = max(restarts_until, excluded.restarts_until)",
+    )?;
+    statement.execute(params![call.session.as_str(), call.reader, restarts.to])?;
+    Ok(())
 }
 
 fn cursor(

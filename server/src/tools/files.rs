@@ -118,6 +118,8 @@ impl Calling<'_> {
         }
         let text =
             if list.is_empty() { "(the folder is empty)".to_owned() } else { list.trim_end_matches('\n').to_owned() };
+        // A name can begin like one.
+        let text = text::not_a_note(text);
         Ok(ToolAnswer { truncated: cut, ..ToolAnswer::plain(text) })
     }
 

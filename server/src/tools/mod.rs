@@ -3,7 +3,8 @@
 //! A call never fails: what went wrong is a text that begins with `ERROR:` and says what to do. Output that was not given
 //! yet is a cursor of each reader and command, kept in the store: a reader is a key, and the name that it may give beside
 //! it. A cursor moves in the moment in which an answer is made, and only if it stands where that answer began; so every
-//! byte is given once, also to a reader that asks twice at once, and a call that is given up takes nothing away.
+//! byte is given once, also to a reader that asks twice at once, and a call that is given up takes nothing away. In the same
+//! way each reader is told once that the sandbox was started again: with its next answer, whichever tool that is of.
 
 mod files;
 mod follow;
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use glassbox_shared::id::SessionId;
 use glassbox_shared::text::plain;
-use glassbox_shared::tools::text::with_notes;
+use glassbox_shared::tools::text::{restarted, with_notes};
 use glassbox_shared::tools::{Call, ToolAnswer};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -26,7 +27,7 @@ use crate::clock;
 use crate::control::Principal;
 use crate::error::DomainError;
 use crate::session::Session;
-use crate::store::{Store, ToolCall};
+use crate::store::{RestartsTold, Store, ToolCall, ToolReader};
 
 /// Longest name of a reader, in characters: a word that tells two users of one key apart.
 const MAX_READER: usize = 64;
@@ -46,7 +47,7 @@ impl Reader {
                 "reader has at most {MAX_READER} characters, none of them control"
             )));
         }
-        // Keys of the configuration have no id; theirs is the tenant's, so the actor's name tells them apart.
+        // Who has no key signed in with a link, or is a program with the library: one reader for each name.
         let key = who.key_id.as_ref().map_or_else(|| who.actor.name().to_owned(), |key| key.as_str().to_owned());
         Ok(Self(format!("{key}/{name}")))
     }
@@ -61,6 +62,13 @@ pub struct Tools {
     store: Store,
     shutdown: CancellationToken,
     beginning: Arc<Beginning>,
+}
+
+/// What a reader was not told yet of how the sandbox was started again.
+#[derive(Debug, Default)]
+struct Restarts {
+    notes: Vec<String>,
+    told: RestartsTold,
 }
 
 /// One call on its way.
@@ -144,17 +152,13 @@ impl Calling<'_> {
         Self { until: Some(until), ..self }
     }
 
-    /// Does it and answers what the model reads.
-    pub async fn dispatch(&self) -> ToolAnswer {
-        self.noted(self.done().await)
-    }
-
     /// Writes down what a tool that is not one of these answers, and gives it to the model.
     pub async fn answered(&self, answer: ToolAnswer) -> ToolAnswer {
-        self.noted(self.tell(answer).await)
+        self.tell(answer).await
     }
 
-    async fn done(&self) -> ToolAnswer {
+    /// Does it and answers what the model reads.
+    pub async fn dispatch(&self) -> ToolAnswer {
         let call = match Call::parse(self.name, self.input) {
             Ok(call) => call,
             Err(reason) => return self.tell(ToolAnswer::refused(&reason)).await,
@@ -176,11 +180,36 @@ impl Calling<'_> {
         }
     }
 
-    fn noted(&self, answer: ToolAnswer) -> ToolAnswer {
-        ToolAnswer { text: with_notes(&self.notes, answer.text), ..answer }
+    /// The answer as the model gets it.
+    fn noted(&self, restarts: &Restarts, answer: ToolAnswer) -> ToolAnswer {
+        let notes = [&self.notes[..], &restarts.notes].concat();
+        ToolAnswer { text: with_notes(&notes, answer.text), ..answer }
     }
 
-    /// The call as it is written down.
+    /// What this reader is to be told of restarts.
+    fn restarts(&self, reader: &ToolReader) -> Restarts {
+        let from = reader.restarts_until;
+        let all = self.session.view().restarts;
+        let notes = all.iter().filter(|restart| restart.at > from).map(restarted).collect();
+        Restarts { notes, told: RestartsTold { from, to: all.last().map_or(from, |last| last.at.max(from)) } }
+    }
+
+    /// The same for an answer that needs no reader: one that cannot be remembered is told nothing.
+    async fn restarts_besides(&self) -> Restarts {
+        if self.session.view().restarts.is_empty() {
+            return Restarts::default();
+        }
+        match self.tools.store.tool_reader(self.session.id(), &self.reader.0).await {
+            Ok(reader) if !reader.too_many => self.restarts(&reader),
+            Ok(_) => Restarts::default(),
+            Err(error) => {
+                tracing::warn!(%error, session = %self.session.id().as_str(), "what a reader knows could not be read");
+                Restarts::default()
+            }
+        }
+    }
+
+    /// The call as it is written down, with the answer as the model gets it.
     fn record(&self, answer: &ToolAnswer) -> ToolCall {
         let mut input = if self.input.is_null() { String::new() } else { self.input.to_string() };
         if input.len() > KEPT_INPUT {
@@ -197,7 +226,7 @@ impl Calling<'_> {
             command: answer.command_id.clone(),
             at: self.began,
             ended_at: clock::now(),
-            text: with_notes(&self.notes, answer.text.clone()),
+            text: answer.text.clone(),
             offset: answer.offset,
             next_offset: answer.next_offset,
         }
@@ -205,9 +234,22 @@ impl Calling<'_> {
 
     /// Writes down what the model is told, and tells it. A failure to write is no reason not to answer.
     async fn tell(&self, answer: ToolAnswer) -> ToolAnswer {
-        if let Err(error) = self.tools.store.record_tool_call(self.record(&answer)).await {
-            tracing::warn!(%error, session = %self.session.id().as_str(), "what a model was told could not be written down");
+        // Whoever gives this call up drops it, and then nothing is written down.
+        let wanted = Arc::new(());
+        let written = async |restarts: &Restarts| {
+            let answer = self.noted(restarts, answer.clone());
+            let record =
+                self.tools.store.record_tool_call(self.record(&answer), restarts.told, Arc::downgrade(&wanted));
+            let is_written = record.await.unwrap_or_else(|error| {
+                tracing::warn!(%error, session = %self.session.id().as_str(), "what a model was told could not be written down");
+                true
+            });
+            is_written.then_some(answer)
+        };
+        match written(&self.restarts_besides().await).await {
+            Some(answer) => answer,
+            // Another call of this reader was quicker and told of them.
+            None => written(&Restarts::default()).await.unwrap_or_else(|| self.noted(&Restarts::default(), answer)),
         }
-        answer
     }
 }

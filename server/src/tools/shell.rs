@@ -169,14 +169,12 @@ impl Calling<'_> {
         for _ in 0..TRIES {
             let cursor = self.cursor(&id).await?;
             let followed = follow(command, &log, cursor.next, until, &self.tools.shutdown).await?;
-            let (restarts, restart_notes) = self.restarts().await?;
-            let mut notes = before.clone();
-            notes.extend(restart_notes);
-            let answer = self.answer(&followed, cursor, notes);
+            let restarts = self.restarts(&self.known_reader().await?);
+            let answer = self.noted(&restarts, self.answer(&followed, cursor, before.clone()));
             let moved = Cursor { next: followed.output.next(), ended: followed.view.state.is_final() };
             let record = self.record(&answer);
             let wanted = Arc::downgrade(&wanted);
-            if self.tools.store.tell_output(record, &id, cursor, moved, restarts, wanted).await? {
+            if self.tools.store.tell_output(record, &id, cursor, moved, restarts.told, wanted).await? {
                 return Ok(answer);
             }
         }
@@ -253,14 +251,6 @@ impl Calling<'_> {
 
     async fn cursor(&self, command: &CommandId) -> Result<Cursor, DomainError> {
         Ok(self.tools.store.tool_cursor(self.session.id(), &self.reader.0, command).await?)
-    }
-
-    /// What this reader was not told yet of how the sandbox was started again, and when that was for the last time.
-    async fn restarts(&self) -> Result<(f64, Vec<String>), DomainError> {
-        let told = self.known_reader().await?.restarts_until;
-        let restarts = self.session.view().restarts;
-        let news = restarts.iter().filter(|restart| restart.at > told).map(text::restarted).collect();
-        Ok((restarts.last().map_or(told, |last| last.at), news))
     }
 }
 

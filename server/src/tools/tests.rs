@@ -1,15 +1,17 @@
 //! Calls as a model makes them, on the engine in memory.
 
+mod interleaved;
+mod kept;
+mod restarts;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use glassbox_shared::actor::{Actor, Role};
 use glassbox_shared::command::{KillCommand, RunCommand};
 use glassbox_shared::id::CommandId;
-use glassbox_shared::session::{CreateSession, DeathCause, Profile};
+use glassbox_shared::session::{CreateSession, Profile};
 use glassbox_shared::tools::ToolAnswer;
-use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +23,7 @@ use crate::feed::Feed;
 use crate::runtime::fake::FakeRuntime;
 use crate::session::settings::SessionSettings;
 use crate::session::{Session, Sessions};
-use crate::store::{Cursor, MAX_READERS, Store, ToolCall};
+use crate::store::Store;
 
 /// Nothing here takes this long; only a broken test does.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -210,32 +212,6 @@ async fn an_end_that_nobody_waited_for_is_told_with_the_next_command() {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_was_made_again_is_told_once_to_each_reader() {
-    let stage = Stage::new().await;
-    let begun = stage.call("shell_exec", json!({"command": "print one; hang", "timeout": 0})).await;
-    stage.wrote(&begun.command_id.expect("an id"), 4).await;
-    let container = stage.engine.containers().pop().expect("a container");
-    stage.engine.kill_container(&container, DeathCause::Oom);
-    let lost = stage.call("shell_wait", json!({})).await;
-    assert!(lost.is_error, "{lost:?}");
-    assert!(
-        lost.text
-            .contains("ERROR: the command was interrupted: the sandbox ran out of memory and died\noutput so far:\n")
-    );
-    // Whichever answer came after the sandbox was made again has the block; those after it have it no more.
-    let mut told =
-        usize::from(lost.text.starts_with("[glassbox] the sandbox was started again: it ran out of memory; kept: "));
-    for _ in 0..3 {
-        let text = stage.text("shell_exec", json!({"command": "print again"})).await;
-        told += text.matches("[glassbox] the sandbox was started again").count();
-        assert!(text.ends_with("exit=0\noutput:\nagain\n"), "{text}");
-    }
-    assert_eq!(told, 1);
-    let other = stage.call_as("other", "shell_exec", json!({"command": "print again"})).await;
-    assert!(other.text.starts_with("[glassbox] the sandbox was started again"), "{}", other.text);
-}
-
-#[tokio::test]
 async fn every_call_has_a_text_whatever_is_wrong_with_it() {
     let stage = Stage::new().await;
     for (name, input, beginning) in [
@@ -282,121 +258,6 @@ async fn a_flood_is_counted_exactly_though_the_log_forgets_its_middle() {
     assert_eq!(part.next_offset, Some(7_999_994));
 }
 
-/// What a reader may do, in the property below.
-#[derive(Debug, Clone)]
-enum Step {
-    Exec {
-        lines: u8,
-        hang: bool,
-    },
-    Wait {
-        millis: u8,
-    },
-    Kill,
-    /// A wait whose client goes away before it is answered.
-    GoneWait,
-    Twice,
-}
-
-fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
-    let step = prop_oneof![
-        3 => (0_u8..4, any::<bool>()).prop_map(|(lines, hang)| Step::Exec { lines, hang }),
-        4 => (0_u8..4).prop_map(|millis| Step::Wait { millis }),
-        2 => Just(Step::Kill),
-        1 => Just(Step::GoneWait),
-        1 => Just(Step::Twice),
-    ];
-    prop::collection::vec((0_usize..2, step), 1..24)
-}
-
-/// The output in a text of the contract.
-fn output_in(text: &str) -> &str {
-    let after =
-        text.split_once("output:\n").or_else(|| text.split_once("output so far:\n")).map_or("", |(_, after)| after);
-    let after = after.strip_suffix(STILL).map_or(after, |after| after.strip_suffix('\n').unwrap_or(after));
-    if after == "(nothing new)" { "" } else { after }
-}
-
-/// Each reader is given every byte of its commands exactly once and in order, and each command ends once, however calls
-/// interleave, are made twice at once, or are given up.
-#[test]
-fn every_reader_gets_every_byte_once() {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    let mut runner = TestRunner::new(Config { cases: 48, failure_persistence: None, ..Config::default() });
-    let checked = runner.run(&steps(), |steps| {
-        runtime.block_on(async {
-            let stage = Stage::new().await;
-            let mut told: [Vec<(CommandId, String)>; 2] = Default::default();
-            let mut expected: [Vec<(CommandId, String)>; 2] = Default::default();
-            let note = |told: &mut Vec<(CommandId, String)>, answer: &ToolAnswer| {
-                let Some(id) = answer.command_id.clone().filter(|_| answer.offset.is_some()) else { return };
-                let output = output_in(&answer.text);
-                match told.iter_mut().find(|(known, _)| *known == id) {
-                    Some((_, all)) => all.push_str(output),
-                    None => told.push((id, output.to_owned())),
-                }
-            };
-            for (nth, (who, step)) in steps.iter().enumerate() {
-                let name = ["a", "b"][*who];
-                match step {
-                    Step::Exec { lines, hang } => {
-                        let text = (0..*lines).fold(String::new(), |text, line| text + &format!("{name}{nth}.{line}\n"));
-                        let prints = text.lines().fold(String::new(), |prints, line| prints + "print " + line + "; ");
-                        let end = if *hang { "hang" } else { "exit 3" };
-                        let input = json!({"command": format!("{prints}{end}"), "timeout": 0.001});
-                        let answer = stage.call_as(name, "shell_exec", input).await;
-                        if !answer.text.starts_with("ERROR:") {
-                            expected[*who].push((answer.command_id.clone().expect("an id"), text));
-                        }
-                        note(&mut told[*who], &answer);
-                    }
-                    Step::Wait { millis } => {
-                        let input = json!({"timeout": f64::from(*millis) / 1000.0});
-                        note(&mut told[*who], &stage.call_as(name, "shell_wait", input).await);
-                    }
-                    Step::Kill => note(&mut told[*who], &stage.call_as(name, "shell_kill", json!({})).await),
-                    Step::GoneWait => {
-                        let wait = stage.call_as(name, "shell_wait", json!({"timeout": 30}));
-                        // Given up at its first wait: nothing was answered, so nothing may be taken away.
-                        tokio::select! { biased; answer = wait => note(&mut told[*who], &answer), () = tokio::task::yield_now() => {} }
-                    }
-                    Step::Twice => {
-                        let (one, other) = tokio::join!(
-                            stage.call_as(name, "shell_wait", json!({"timeout": 0.002})),
-                            stage.call_as(name, "shell_wait", json!({"timeout": 0})),
-                        );
-                        let mut both = [one, other];
-                        both.sort_by_key(|answer| answer.offset);
-                        for answer in &both {
-                            note(&mut told[*who], answer);
-                        }
-                    }
-                }
-            }
-            // Whatever hangs is ended; then the rest of everything is read.
-            for (who, name) in ["a", "b"].into_iter().enumerate() {
-                for (id, text) in &expected[who] {
-                    let command = stage.session.command(id).await.expect("it");
-                    if !command.is_final() {
-                        stage.wrote(id, text.len() as u64).await;
-                        note(&mut told[who], &stage.call_as(name, "shell_kill", json!({"command_id": id.as_str()})).await);
-                    }
-                    let input = json!({"command_id": id.as_str(), "timeout": 30});
-                    note(&mut told[who], &stage.call_as(name, "shell_wait", input).await);
-                    prop_assert!(command.view().state.is_final());
-                }
-                for (id, text) in &expected[who] {
-                    let all = told[who].iter().find(|(known, _)| known == id).map(|(_, all)| all.as_str());
-                    prop_assert_eq!(all.unwrap_or_default(), text.as_str(), "{} of {}", id.as_str(), name);
-                }
-            }
-            Ok(())
-        })
-    });
-    checked.expect("the contract holds");
-}
-
 #[tokio::test]
 async fn a_thousand_waiting_calls_ask_nobody_anything() {
     let stage = Arc::new(Stage::new().await);
@@ -425,85 +286,4 @@ async fn commands_that_were_begun_elsewhere_can_be_followed_too() {
     let text = stage.text("shell_wait", json!({"command_id": id.as_str()})).await;
     assert_eq!(text, "exit=0\noutput:\nby rest\n");
     assert_eq!(stage.sessions.list("acme").len(), 1);
-}
-
-#[tokio::test]
-async fn an_answer_that_nobody_wants_any_more_takes_nothing() {
-    let stage = Stage::new().await;
-    let begun = stage.call("shell_exec", json!({"command": "print one"})).await;
-    let id = begun.command_id.expect("an id");
-    let call = ToolCall {
-        session: stage.session.id().clone(),
-        reader: "late".into(),
-        actor: agent().actor,
-        tool: "shell_wait".into(),
-        input: String::new(),
-        command: Some(id.clone()),
-        at: 0.0,
-        ended_at: 0.0,
-        text: "exit=0".into(),
-        offset: Some(0),
-        next_offset: Some(4),
-    };
-    let to = Cursor { next: 4, ended: true };
-    let (wanted, left) = (Arc::new(()), Arc::downgrade(&Arc::new(())));
-    let store = &stage.tools.store;
-    let told = async |by| store.tell_output(call.clone(), &id, Cursor::default(), to, 0.0, by).await.expect("a store");
-    assert!(!told(left).await);
-    assert_eq!(store.tool_cursor(stage.session.id(), "late", &id).await.expect("a store"), Cursor::default());
-    assert!(told(Arc::downgrade(&wanted)).await);
-    assert!(!told(Arc::downgrade(&wanted)).await, "the cursor is not there any more");
-    assert_eq!(store.tool_cursor(stage.session.id(), "late", &id).await.expect("a store"), to);
-}
-
-#[tokio::test]
-async fn only_the_latest_calls_are_kept_and_only_so_many_bytes() {
-    let stage = Stage::new().await;
-    let long = "x".repeat(400_000);
-    for nth in 0..120 {
-        let call = ToolCall {
-            session: stage.session.id().clone(),
-            reader: "r".into(),
-            actor: agent().actor,
-            tool: format!("t{nth}"),
-            input: String::new(),
-            command: None,
-            at: 0.0,
-            ended_at: 0.0,
-            text: long.clone(),
-            offset: None,
-            next_offset: None,
-        };
-        stage.tools.store.record_tool_call(call).await.expect("a store");
-    }
-    let (kept, _) = stage.tools.store.tool_calls(stage.session.id(), None, None, 200).await.expect("a store");
-    let bytes: usize = kept.iter().map(|call| call.text.len()).sum();
-    assert_eq!(kept.first().map(|call| call.tool.as_str()), Some("t119"), "the newest stay");
-    assert!(!kept.is_empty() && bytes <= 32 << 20, "{} calls of {bytes} bytes", kept.len());
-}
-
-#[tokio::test]
-async fn readers_of_a_session_are_so_many_and_no_more() {
-    let stage = Stage::new().await;
-    let id = stage.call("shell_exec", json!({"command": "print one"})).await.command_id.expect("an id");
-    let input = json!({"command_id": id.as_str()});
-    for nth in 1..MAX_READERS {
-        let told = stage.call_as(&format!("r{nth}"), "shell_wait", input.clone()).await;
-        assert_eq!(told.text, "exit=0\noutput:\none\n", "reader {nth}");
-    }
-    let refused = stage.call_as("one more", "shell_wait", input.clone()).await;
-    assert!(refused.text.starts_with("ERROR: this session has had 2000 readers"), "{}", refused.text);
-    assert_eq!(stage.call_as("r7", "shell_wait", input).await.text, "exit=0\noutput:\n", "those that are known go on");
-}
-
-#[tokio::test]
-async fn a_call_with_a_last_moment_waits_no_longer_and_is_written_down_as_it_was_made() {
-    let stage = Stage::new().await;
-    let (who, reader) = (agent(), Reader::new(&agent(), None).expect("a reader"));
-    let input = json!({"command": "hang", "timeout": 3600});
-    let calling = stage.tools.calling(&who, &stage.session, &reader, "shell_exec", &input);
-    let answer = tokio::time::timeout(PATIENCE, calling.within(tokio::time::Instant::now()).dispatch()).await;
-    assert!(answer.expect("in time").text.starts_with("still running after "));
-    let (told, _) = stage.tools.store.tool_calls(stage.session.id(), None, None, 1).await.expect("a store");
-    assert_eq!(told[0].input, input.to_string());
 }

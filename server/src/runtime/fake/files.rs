@@ -13,7 +13,7 @@
 //!
 //! Deletions of `slow` tell of progress until they are cancelled, and then how far they came; those of `stubborn` go on then;
 //! those of `broken` fail half-way; all others tell of progress a hundred times at once, and are done. An upload has its whole size with its first piece. Renaming fails where `refused` is to be
-//! the name. Reading says twice what comes before content. When `generous` is written, more is said to be taken than came;
+//! the name. Folders are empty, but what is called `…forged` lists itself. Reading says twice what comes before content. When `generous` is written, more is said to be taken than came;
 //! when `late` is, one piece is said to be taken every 50 s, and there is no end.
 
 use std::collections::HashMap;
@@ -137,6 +137,11 @@ fn answers(said: ToFiles, writes: Option<&str>) -> Option<Vec<FromFiles>> {
                 said
             }
             Operation::Read { .. } => vec![head(), head()],
+            Operation::List { path, .. } => {
+                let entries = if path.ends_with("forged") { vec![entry(&path)] } else { Vec::new() };
+                let (version, total) = ("v1".to_owned(), entries.len() as u64);
+                done(Answer::Page { path, version, total, entries, next: None })
+            }
             Operation::StartUpload { size, .. } => done(Answer::Upload { offset: 0, size, entry: None }),
             Operation::Write { .. } | Operation::Append { .. } => Vec::new(),
             _ => done(Answer::Nothing),
