@@ -20,7 +20,7 @@ pub struct Principal {
     pub role: Role,
     /// Who is written down.
     pub actor: Actor,
-    /// The key behind it; `None` for keys given by configuration.
+    /// The key behind it, which tells those who use it apart from others; one given by configuration has an id, too.
     pub key_id: Option<KeyId>,
 }
 

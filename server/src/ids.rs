@@ -1,4 +1,4 @@
-//! The one place that draws random names.
+//! The one place that draws random names, and makes one that is not.
 
 use glassbox_shared::id::{CommandId, KeyId, RANDOM_CHARACTERS, SessionId};
 use rand::Rng as _;
@@ -24,6 +24,12 @@ pub fn command() -> CommandId {
 /// A new key's id.
 pub fn key() -> KeyId {
     KeyId::from_random(&random_characters(RANDOM_CHARACTERS)).expect("the alphabet is the id's own")
+}
+
+/// The id that a digest gives: always the same.
+pub fn key_of(digest: &[u8; 32]) -> KeyId {
+    let characters: String = digest.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect();
+    KeyId::from_random(&characters[..RANDOM_CHARACTERS]).expect("the alphabet is the id's own")
 }
 
 /// The secret of one helper.

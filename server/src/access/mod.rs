@@ -12,6 +12,7 @@ mod sign_in;
 use std::sync::Arc;
 
 use glassbox_shared::actor::{Actor, Role};
+use glassbox_shared::id::KeyId;
 use glassbox_shared::text::plain;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
@@ -20,6 +21,7 @@ use tokio::sync::watch;
 use crate::clock;
 use crate::control::Principal;
 use crate::error::DomainError;
+use crate::ids;
 use crate::store::{KeyRecord, SecretHash, Store};
 
 pub use self::keys::{KeyView, MOST_ACTIVE_KEYS, has_key_form, random_key};
@@ -84,13 +86,22 @@ pub struct Identity {
 pub struct Access {
     store: Store,
     static_keys: Arc<[StaticKey]>,
+    /// Goes into the ids of configured keys.
+    secret: Arc<str>,
     revocations: watch::Sender<u64>,
 }
 
 impl Access {
     /// Puts the stored keys and those given by configuration together.
     pub fn new(store: Store, static_keys: Vec<StaticKey>) -> Self {
-        Self { store, static_keys: static_keys.into(), revocations: watch::Sender::new(0) }
+        Self { store, static_keys: static_keys.into(), secret: Arc::default(), revocations: watch::Sender::new(0) }
+    }
+
+    /// With something that only this server knows, and still knows after a restart. Ids of configured keys are made with
+    /// it: whoever sees one cannot try keys against it.
+    #[must_use]
+    pub fn with_secret(self, secret: &str) -> Self {
+        Self { secret: secret.into(), ..self }
     }
 
     /// Who has this key? `None`: nobody, or not any more.
@@ -132,7 +143,8 @@ impl Access {
         let credential = Credential::Key(hash);
         if let Some(key) = self.static_key(&hash) {
             let actor = Actor::Human { name: STATIC_KEY_NAME.to_owned() };
-            let principal = Principal { tenant: key.tenant.clone(), role: Role::Operator, actor, key_id: None };
+            let key_id = Some(self.configured_id(&hash));
+            let principal = Principal { tenant: key.tenant.clone(), role: Role::Operator, actor, key_id };
             return Ok(Some(Identity { principal, credential }));
         }
         if !may_be_stored {
@@ -173,6 +185,12 @@ impl Access {
     /// Looks at every key, so that the time taken tells nothing about any.
     fn static_key(&self, hash: &SecretHash) -> Option<&StaticKey> {
         self.static_keys.iter().fold(None, |found, key| if same(&key.hash, hash) { Some(key) } else { found })
+    }
+
+    /// What a configured key is called where keys are told apart. No row has it.
+    fn configured_id(&self, hash: &SecretHash) -> KeyId {
+        let digest = Sha256::new().chain_update(self.secret.as_bytes()).chain_update([0]).chain_update(hash).finalize();
+        ids::key_of(&digest.into())
     }
 
     async fn active_key(&self, hash: SecretHash) -> Result<Option<KeyRecord>, DomainError> {

@@ -53,6 +53,8 @@ impl Access {
         let cookie = random_secret();
         let Principal { tenant, role, key_id, .. } = principal;
         let sign_in = record(&cookie, tenant, role, name, clock::now());
+        // A configured key is no row that could be named.
+        let key_id = key_id.filter(|_| self.static_key(&key_hash).is_none());
         let sign_in = SignInRecord { key_id, key_hash: Some(key_hash), ..sign_in };
         self.store.insert_sign_in(&sign_in).await?;
         Ok(signed_in(cookie, sign_in))

@@ -58,7 +58,7 @@ fn a_random_key_has_the_form_and_little_else_has() {
 async fn a_key_says_who_asks() {
     let access = with_static_key();
     let static_key = access.authenticate_key(STATIC).await.expect("an answer").expect("valid").principal;
-    assert_eq!((static_key.tenant.as_str(), static_key.role, static_key.key_id), ("acme", Role::Operator, None));
+    assert_eq!((static_key.tenant.as_str(), static_key.role), ("acme", Role::Operator));
     assert_eq!(static_key.actor, Actor::Human { name: "operator".into() });
 
     for role in [Role::Agent, Role::Viewer, Role::Operator] {
@@ -73,6 +73,23 @@ async fn a_key_says_who_asks() {
     for wrong in [String::new(), "static:key-of-acm".to_owned(), random_key()] {
         assert!(access.authenticate_key(&wrong).await.expect("an answer").is_none(), "{wrong}");
     }
+}
+
+#[tokio::test]
+async fn a_configured_key_has_an_id_of_its_own_that_tells_nothing_of_it() {
+    let keys = || vec![StaticKey::new("acme", STATIC), StaticKey::new("acme", "another-static-key")];
+    let access = access(keys());
+    let id = async |access: Access, key: &str| {
+        let identity = access.authenticate_key(key).await.expect("an answer").expect("valid");
+        identity.principal.key_id.expect("an id")
+    };
+    let with = |secret| Access::new(access.store.clone(), keys()).with_secret(secret);
+    let own = id(with("ours"), STATIC).await;
+    assert_eq!(own, id(with("ours"), STATIC).await, "the same after a restart");
+    assert_ne!(own, id(with("ours"), "another-static-key").await, "another key of the same tenant");
+    assert_ne!(own, id(with("theirs"), STATIC).await, "nobody else can make it of the key");
+    let sign_in = with("ours").sign_in_with_key(STATIC, "Ann").await.expect("signed in");
+    assert_eq!(sign_in.identity.principal.key_id, None, "only a stored key ends its sign-ins by its id");
 }
 
 #[tokio::test]

@@ -162,6 +162,34 @@ async fn the_program_and_the_workspace_outlive_a_restart_of_the_server() {
 }
 
 #[tokio::test]
+async fn each_configured_key_has_its_sandbox_again_after_a_restart_of_the_server() {
+    let mut server = TestServer::start().await;
+    let address = server.address();
+    let configured = server.serve_command().get_envs().find_map(|(name, value)| {
+        (name == "GLASSBOX_API_KEYS").then(|| value.and_then(|keys| keys.to_str()).expect("text").to_owned())
+    });
+    let keys = ["one-more-configured-key", "another-configured-key"];
+    let more = keys.map(|key| format!("acme:{key}")).join(",");
+    server.set_env("GLASSBOX_API_KEYS", format!("{},{more}", configured.expect("keys of operators")));
+    server.stop();
+    server.restart(&address).await;
+    let programs = || keys.map(|key| Program::start(&address, key, &["--workspace", "same"]));
+    for (program, key) in programs().iter_mut().zip(keys) {
+        program.initialize().await;
+        assert_eq!(program.exec(&format!("echo {key} >> whose; cat whose")).await, format!("exit=0\noutput:\n{key}\n"));
+    }
+    server.stop();
+    server.restart(&address).await;
+    for (program, key) in programs().iter_mut().zip(keys) {
+        program.initialize().await;
+        let again = program.exec("cat whose").await;
+        assert!(again.ends_with(&format!("exit=0\noutput:\n{key}\n")), "{again}");
+    }
+    let sessions: SessionList = server.operator().get("/v1/sessions").await.ok().expect("a list");
+    assert_eq!(sessions.sessions.len(), 2, "found again");
+}
+
+#[tokio::test]
 async fn three_programs_with_the_shipped_configuration_have_three_sandboxes() {
     let (server, key) = server_and_key().await;
     let file = root().join("examples/mcp/claude-desktop/claude_desktop_config.json");

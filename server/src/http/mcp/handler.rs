@@ -2,7 +2,7 @@
 //!
 //! A call answers within [`CALL_TIME`], because clients give up after a minute; what it began goes on. While it waits it
 //! says so to clients that asked for progress. When a client cancels it, or is gone, the call is given up: it has given
-//! nobody anything then, so the next call gives all of it.
+//! nobody anything then, so the next call gives all of it, and nothing is written down.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::http::request::Parts;
 use glassbox_shared::text::plain;
-use glassbox_shared::tools::{Call, TOOLS, Tool, ToolAnswer};
+use glassbox_shared::tools::ToolAnswer;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, InitializeRequestParams,
     InitializeResult, ListToolsResult, MetaObject, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion,
@@ -22,22 +22,17 @@ use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::more::{self, MORE, More, MoreCall};
-use super::seats::{Client, News, Seat};
+use super::call::{CALL_TIME, OneCall};
+use super::seats::Seat;
 use super::{Shared, Visitor, listed};
 use crate::error::DomainError;
-use crate::tools::Reader;
 
-/// A call is answered within this time: clients are known to give up after 60 s.
-const CALL_TIME: Duration = Duration::from_secs(45);
-/// Of it, for making the answer once the waiting is over.
-const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// Between two words to a client that waits.
 const PROGRESS: Duration = Duration::from_secs(5);
 /// For passing such a word on: a client that takes nothing must not hold its own call up.
 const PROGRESS_TIME: Duration = Duration::from_secs(1);
 /// Longest name of a client, in characters; with a version behind it, it is still a name of an agent.
-const MAX_CLIENT: usize = 40;
+pub(super) const MAX_CLIENT: usize = 40;
 const MAX_VERSION: usize = 15;
 
 /// Answers requests.
@@ -126,37 +121,45 @@ impl ServerHandler for Handler {
             return Err(ErrorData::invalid_request("begin a session with initialize first", None));
         };
         let calling = seat.call();
-        let input = request.arguments.map_or(Value::Null, Value::Object);
         let call = OneCall {
             shared: &self.shared,
-            visitor: &visitor,
+            caller: &visitor.caller,
             seat,
             client,
             name: &request.name,
+            input: request.arguments.map_or(Value::Null, Value::Object),
             until: Instant::now() + CALL_TIME,
+            found: OnceLock::new(),
         };
         let began = Instant::now();
         let token = context.meta.get_progress_token();
         let mut ticks = tokio::time::interval_at(began + PROGRESS, PROGRESS);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let shutdown = &self.shared.state.shutdown;
-        let mut answering = std::pin::pin!(call.answer(input));
-        let answer = loop {
-            tokio::select! {
-                biased;
-                () = context.ct.cancelled() => break ToolAnswer::refused("the call was cancelled"),
-                () = visitor.gone.cancelled() => break ToolAnswer::refused("nobody waited for the answer"),
-                () = shutdown.cancelled() => break ToolAnswer::refused(&DomainError::shutting_down().detail),
-                answer = &mut answering => break answer,
-                _ = ticks.tick(), if token.is_some() => {
-                    let Some(token) = token.clone() else { continue };
-                    let seconds = began.elapsed().as_secs();
-                    let word = ProgressNotificationParam::new(token, seconds as f64)
-                        .with_message(format!("{} has been waiting for {seconds}s", request.name));
-                    // Whether it arrives changes nothing.
-                    let _ = tokio::time::timeout(PROGRESS_TIME, context.peer.notify_progress(word)).await;
+        let answered = {
+            let mut answering = std::pin::pin!(call.answer());
+            loop {
+                tokio::select! {
+                    biased;
+                    () = context.ct.cancelled() => break Some(ToolAnswer::refused("the call was cancelled")),
+                    () = visitor.gone.cancelled() => break Some(ToolAnswer::refused("nobody waited for the answer")),
+                    () = shutdown.cancelled() => break None,
+                    answer = &mut answering => break Some(answer),
+                    _ = ticks.tick(), if token.is_some() => {
+                        let Some(token) = token.clone() else { continue };
+                        let seconds = began.elapsed().as_secs();
+                        let word = ProgressNotificationParam::new(token, seconds as f64)
+                            .with_message(format!("{} has been waiting for {seconds}s", request.name));
+                        // Whether it arrives changes nothing.
+                        let _ = tokio::time::timeout(PROGRESS_TIME, context.peer.notify_progress(word)).await;
+                    }
                 }
             }
+        };
+        let answer = match answered {
+            Some(answer) => answer,
+            // What was being answered is given up first, so that only this is written down.
+            None => call.refused(&DomainError::shutting_down().detail).await,
         };
         drop(calling);
         Ok(result(answer).into())
@@ -176,120 +179,6 @@ fn result(answer: ToolAnswer) -> CallToolResult {
     meta.0.insert("glassbox/answer".to_owned(), beside);
     result.meta = Some(meta);
     result
-}
-
-/// A call on its way.
-struct OneCall<'a> {
-    shared: &'a Shared,
-    visitor: &'a Visitor,
-    seat: &'a Seat,
-    client: &'a Client,
-    name: &'a str,
-    until: Instant,
-}
-
-/// What is called.
-enum Asked {
-    Shell,
-    More(MoreCall),
-}
-
-impl OneCall<'_> {
-    async fn answer(&self, input: Value) -> ToolAnswer {
-        let asked = match self.asked(&input) {
-            Ok(asked) => asked,
-            // Nothing was to be done, so no sandbox is made for it.
-            Err(reason) => return ToolAnswer::refused(&reason),
-        };
-        match tokio::time::timeout_at(self.until, self.done(asked, input)).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => {
-                if let Some(cause) = &error.cause {
-                    tracing::warn!(%error, %cause, "a tool call failed");
-                }
-                ToolAnswer::refused(&error.detail)
-            }
-            Err(_) => {
-                let seconds = CALL_TIME.as_secs();
-                ToolAnswer::refused(&format!(
-                    "this was not done within {seconds}s, the longest that a call may take; what it began goes on: \
-                     shell_list shows what runs, and calling it again in a moment does no harm if it was reading or waiting"
-                ))
-            }
-        }
-    }
-
-    fn asked(&self, input: &Value) -> Result<Asked, String> {
-        if let Some(more) = More::named(self.name) {
-            return more.parse(input).map(Asked::More);
-        }
-        if TOOLS.into_iter().all(|tool| tool.name() != self.name) {
-            let name: String = self.name.chars().take(MAX_CLIENT).collect();
-            let names = TOOLS.into_iter().map(Tool::name).chain(MORE.into_iter().map(More::name));
-            return Err(format!("there is no tool {name:?}; the tools are {}", names.collect::<Vec<_>>().join(", ")));
-        }
-        Call::parse(self.name, input).map(|_| Asked::Shell)
-    }
-
-    async fn done(&self, asked: Asked, input: Value) -> Result<ToolAnswer, DomainError> {
-        let caller = &self.visitor.caller;
-        let who = caller.principal.clone().called(&self.client.label)?;
-        let place = self.seat.place();
-        if let Asked::More(call @ (MoreCall::Info | MoreCall::Reset | MoreCall::Activity { .. })) = &asked {
-            let answer = self.shared.look(&who, place, call).await?;
-            if *call == MoreCall::Reset {
-                self.seat.gave_up();
-            }
-            return Ok(answer);
-        }
-        let (session, anew) = self.shared.find_or_make(&who, place).await?;
-        if caller.looking_is_use() {
-            session.touch();
-        }
-        let news = self.seat.news(session.id());
-        self.seat.shows_in(&session);
-        let notes = notes(&news, anew.as_deref());
-        // The same after a reconnect, so that nothing is given twice and nothing is missed.
-        let reader = match self.seat.nth() {
-            1 => format!("mcp {}", self.client.name),
-            nth => format!("mcp {} #{nth}", self.client.name),
-        };
-        let reader = Reader::new(&who, Some(&reader))?;
-        let until = self.until - ANSWER_TIME;
-        let tools = &self.shared.state.tools;
-        let run = match asked {
-            Asked::More(MoreCall::Run { command, limit }) => Some((command, limit)),
-            _ => None,
-        };
-        let calling = tools.calling(&who, &session, &reader, self.name, &input).noting(notes).within(until);
-        let answer = if let Some((command, limit)) = run {
-            let answer = more::run(&who, &session, command, limit, until).await;
-            calling.answered(answer.unwrap_or_else(|error| ToolAnswer::refused(&error.detail))).await
-        } else {
-            calling.dispatch().await
-        };
-        // Not before: a call that is given up has told nobody.
-        self.seat.told(news);
-        if let Some(anew) = anew {
-            self.shared.places.told(place, &anew);
-        }
-        Ok(answer)
-    }
-}
-
-/// What a client is to be told besides.
-fn notes(news: &News, anew: Option<&str>) -> Vec<String> {
-    let made_meanwhile = "the sandbox of this workspace is another one than before, made meanwhile; files and processes of \
-                         the one before are gone";
-    let mut notes: Vec<String> =
-        anew.or_else(|| news.another.then_some(made_meanwhile)).map(str::to_owned).into_iter().collect();
-    notes.extend(news.others.iter().map(|label| {
-        format!(
-            "another client ({label}) uses this same sandbox now, with the same files and processes; to keep apart, give \
-             each client a workspace of its own (?workspace=NAME in its address)"
-        )
-    }));
-    notes
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! ```text
 //! seats    MCP sessions: whose they are, how many, and who else is in a workspace
 //! place    which sandbox a client means; it is made at the first call that needs one
-//! handler  tools/list and tools/call: a call's time, its progress, its cancellation
+//! handler  tools/list and tools/call: a call's progress, its cancellation
+//! call     one call: its time, its sandbox, what there is to say besides; all of it written down
 //! listed   what is listed, with annotations, and what the model is told of the sandbox
 //! more     the tools that only MCP has: run_command, sandbox_info, reset_sandbox, activity
 //! ```
@@ -13,6 +14,7 @@
 //! Only versions of the protocol with sessions are spoken, which end before 2026-07-28. There is no stream that a client opens by GET: this server never speaks first, and a connection that says nothing would be
 //! taken from those that do.
 
+mod call;
 mod handler;
 mod listed;
 mod more;

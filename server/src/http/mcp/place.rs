@@ -33,8 +33,6 @@ const LOOKED_AT: usize = 20;
 /// What a session's metadata says of its place.
 const WORKSPACE: &str = "mcp_workspace";
 const KEY: &str = "mcp_key";
-/// Keys of the configuration have no id, and those of one tenant are one key here.
-const CONFIGURED: &str = "configuration";
 
 /// What a client may ask for in its address.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -78,8 +76,8 @@ impl Place {
         if workspace.is_empty() || workspace.chars().count() > MAX_WORKSPACE || !workspace.chars().all(fits) {
             return Err(wrong(format!("workspace has 1 to {MAX_WORKSPACE} letters, digits, `-` and `_`")));
         }
-        let key = who.key_id.as_ref().map_or_else(|| CONFIGURED.to_owned(), |id| id.as_str().to_owned());
-        Ok(Self { tenant: who.tenant.clone(), key, profile, workspace })
+        let Some(key) = &who.key_id else { return Err(ApiError::new(ErrorCode::Unauthorized, "a key is needed")) };
+        Ok(Self { tenant: who.tenant.clone(), key: key.as_str().to_owned(), profile, workspace })
     }
 
     fn metadata(&self) -> BTreeMap<String, String> {
@@ -118,6 +116,13 @@ impl Known {
     }
 }
 
+/// A sandbox, and what is to be said of one that is new where one was before ([`Places::told`]).
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub session: Session,
+    pub anew: Option<Arc<str>>,
+}
+
 impl Places {
     fn of(&self, place: &Place) -> Arc<Known> {
         // The section cannot panic half-way.
@@ -141,31 +146,32 @@ impl Places {
 
 impl Shared {
     /// The sandbox of a place, if there is one.
-    pub(super) fn find(&self, place: &Place) -> Option<Session> {
+    pub(super) fn found(&self, place: &Place) -> Option<Found> {
+        let session = self.find(place)?;
+        let anew = self.places.of(place).news().clone();
+        Some(Found { session, anew })
+    }
+
+    fn find(&self, place: &Place) -> Option<Session> {
         let sessions = self.state.sessions.list(&place.tenant);
         let found = sessions.iter().find(|session| place.has(session))?;
         self.state.sessions.get(&place.tenant, &found.session_id).ok()
     }
 
-    /// The sandbox of a place, made if there is none; with what is to be said of one that is new where one was before
-    /// ([`Places::told`]).
-    pub(super) async fn find_or_make(
-        &self,
-        who: &Principal,
-        place: &Place,
-    ) -> Result<(Session, Option<Arc<str>>), DomainError> {
+    /// The sandbox of a place, made if there is none.
+    pub(super) async fn find_or_make(&self, who: &Principal, place: &Place) -> Result<Found, DomainError> {
         let known = self.places.of(place);
         let _changing = known.changing.lock().await;
         if let Some(session) = self.find(place) {
             *known.last() = Some(session.id().clone());
-            let news = known.news().clone();
-            return Ok((session, news));
+            let anew = known.news().clone();
+            return Ok(Found { session, anew });
         }
         let remembered = known.last().clone();
         let before = self.before(place, remembered).await;
-        let news: Option<Arc<str>> = before.map(|why| anew(place, why).into());
+        let anew: Option<Arc<str>> = before.map(|why| said_anew(place, why).into());
         // First: whoever waits for it may leave, and it is made all the same.
-        known.news().clone_from(&news);
+        known.news().clone_from(&anew);
         let name = match place.workspace.as_str() {
             DEFAULT_WORKSPACE => who.actor.name(),
             named => named,
@@ -180,7 +186,7 @@ impl Shared {
         let made = self.state.sessions.create(who, request).await?;
         *known.last() = Some(made.session_id.clone());
         let session = self.state.sessions.get(&place.tenant, &made.session_id)?;
-        Ok((session, news))
+        Ok(Found { session, anew })
     }
 
     /// Ends the sandbox of a place; `false`: there is none.
@@ -209,7 +215,7 @@ impl Shared {
 }
 
 /// Said where a sandbox was and is no more.
-fn anew(place: &Place, why: Option<EndReason>) -> String {
+fn said_anew(place: &Place, why: Option<EndReason>) -> String {
     let why = match why {
         Some(EndReason::Expired) => "was not used for too long, or was too old",
         Some(EndReason::Deleted) => "was deleted",
@@ -228,12 +234,14 @@ mod tests {
 
     use super::*;
 
+    const KEY: &str = "key_aaaaaaaaaaaaaaaaaaaa";
+
     fn asked(query: &str) -> Result<Place, ErrorCode> {
         let who = Principal {
             tenant: "acme".into(),
             role: Role::Agent,
             actor: Actor::Agent { name: "a".into() },
-            key_id: None,
+            key_id: Some(KEY.parse().expect("an id")),
         };
         let uri = format!("/mcp{query}").parse().expect("an address");
         Place::asked(&who, &uri).map_err(|error| error.0.code)
@@ -242,10 +250,7 @@ mod tests {
     #[test]
     fn an_address_says_which_sandbox_is_meant() {
         let place = asked("").expect("nothing to say");
-        assert_eq!(
-            (place.workspace.as_str(), place.profile, place.key.as_str()),
-            ("default", Profile::Hardened, CONFIGURED)
-        );
+        assert_eq!((place.workspace.as_str(), place.profile, place.key.as_str()), ("default", Profile::Hardened, KEY));
         let place = asked("?workspace=My_work-1&profile=open&egress=").expect("fine");
         assert_eq!((place.workspace.as_str(), place.profile), ("My_work-1", Profile::Open));
         assert!(asked(&format!("?workspace={}", "x".repeat(40))).is_ok());

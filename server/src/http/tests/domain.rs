@@ -9,7 +9,7 @@ use glassbox_shared::id::KeyId;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::Access;
+use crate::access::{Access, StaticKey};
 use crate::command::log::LogSettings;
 use crate::feed::Feed;
 use crate::history::{History, HistorySettings, Retention};
@@ -19,7 +19,11 @@ use crate::session::settings::SessionSettings;
 use crate::store::Store;
 use crate::tools::Tools;
 
+/// Keys given by configuration, both of the tenant `acme`.
+pub(super) const CONFIGURED: [&str; 2] = ["first-configured-key", "second-configured-key"];
+
 pub(super) struct Domain {
+    pub engine: FakeRuntime,
     pub sessions: Sessions,
     pub history: History,
     pub tools: Tools,
@@ -47,7 +51,8 @@ impl Domain {
 pub(super) async fn start(shutdown: CancellationToken) -> Domain {
     let data = tempfile::tempdir().expect("a folder");
     let store = Store::open(&data.path().join("glassbox.db")).expect("a database");
-    let access = Access::new(store.clone(), Vec::new());
+    let configured = CONFIGURED.map(|key| StaticKey::new("acme", key));
+    let access = Access::new(store.clone(), configured.into()).with_secret("test");
     let feed = Feed::default();
     let settings = SessionSettings {
         instance: "test".to_owned(),
@@ -66,12 +71,13 @@ pub(super) async fn start(shutdown: CancellationToken) -> Domain {
         max_file: 1 << 30,
         max_pids: 4096,
     };
-    let sessions = Sessions::start(Arc::new(FakeRuntime::new()), store, feed.clone(), settings, shutdown.clone())
+    let engine = FakeRuntime::new();
+    let sessions = Sessions::start(Arc::new(engine.clone()), store, feed.clone(), settings, shutdown.clone())
         .await
         .expect("nothing was there before");
     let settings = HistorySettings { retention: Retention::default(), search_dir: data.path().to_owned() };
     let store = Store::open(&data.path().join("glassbox.db")).expect("a database");
     let tools = Tools::new(store.clone(), shutdown.clone());
     let history = History::start(store, sessions.clone(), settings, shutdown).await.expect("nothing was there before");
-    Domain { sessions, history, tools, access, feed, keys: Mutex::default(), _data: data }
+    Domain { engine, sessions, history, tools, access, feed, keys: Mutex::default(), _data: data }
 }

@@ -1,5 +1,8 @@
 //! `/mcp`, spoken by hand: what an official client does is tested with the real ones (`tests/tests/it/mcp.rs`).
 
+mod keys;
+mod told;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -147,7 +150,9 @@ async fn all_tools_are_listed_with_what_they_do_and_a_model_is_told_how_to_use_t
     let app = TestApp::start().await;
     let answer = post(&app, "/mcp", &initialize("probe")).key(&app.agent).send().await;
     let said = messages(&answer).pop().expect("an answer");
-    assert!(said["result"]["instructions"].as_str().is_some_and(|text| text.contains("shell_wait")));
+    let instructions = said["result"]["instructions"].as_str().expect("a text");
+    assert!(instructions.contains("shell_wait"));
+    assert!(instructions.contains("[glassbox] …, up to its first empty line"), "no other such line is ours");
     assert_eq!(said["result"]["serverInfo"]["name"], "glassbox");
     let client = Client::begin(&app, &app.agent, "probe", "").await;
     let tools = client.ask("tools/list", json!({})).await["tools"].as_array().expect("a list").clone();

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use glassbox_shared::actor::Role;
 use glassbox_shared::id::{CommandId, SessionId};
 use glassbox_shared::live::{Event, FromServer, FromViewer, Output};
+use glassbox_shared::session::DeathCause;
 use serde::Serialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -143,6 +144,17 @@ impl TestApp {
         let event =
             Event::Progress { session_id, command_id, output_bytes, last_output_at: 0.0, last_line: String::new() };
         self.state.feed.publish("acme", event);
+    }
+
+    /// File services that were started.
+    pub(super) fn file_services(&self) -> usize {
+        self.domain.engine.file_services()
+    }
+
+    /// The newest sandbox runs out of memory and dies; its session makes it again.
+    pub(super) fn kill_newest_sandbox(&self) {
+        let container = self.domain.engine.containers().pop().expect("a sandbox");
+        self.domain.engine.kill_container(&container, DeathCause::Oom);
     }
 
     pub(super) async fn revoke_agent_key(&self) {

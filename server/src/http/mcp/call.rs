@@ -1,0 +1,215 @@
+//! One call on its way: which sandbox it is for, what is done there, and what there is to say besides.
+//!
+//! People can read all that a client is told, word for word, in the session that the call was for, a refusal as well. Only
+//! where there is no sandbox there is no such place; none is made for a call that makes no sense.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use glassbox_shared::tools::{Call, TOOLS, Tool, ToolAnswer};
+use serde_json::Value;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::Shared;
+use super::handler::MAX_CLIENT;
+use super::more::{MORE, More, MoreCall, look, run};
+use super::place::Found;
+use super::seats::{Client, News, Seat};
+use crate::control::Principal;
+use crate::error::DomainError;
+use crate::http::principal::Caller;
+use crate::tools::{Calling, Reader};
+
+/// A call is answered within this time: clients are known to give up after 60 s.
+pub(super) const CALL_TIME: Duration = Duration::from_secs(45);
+/// Of it, for making the answer once the waiting is over.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
+/// Beyond it, for writing a refusal down: whoever waits for it gets it also when the disk stands still.
+const WRITE_TIME: Duration = Duration::from_secs(5);
+
+/// A call.
+pub(super) struct OneCall<'a> {
+    pub shared: &'a Shared,
+    pub caller: &'a Caller,
+    pub seat: &'a Seat,
+    pub client: &'a Client,
+    pub name: &'a str,
+    pub input: Value,
+    pub until: Instant,
+    /// The sandbox that it is for, once that is known.
+    pub found: OnceLock<Found>,
+}
+
+/// What is called.
+enum Asked {
+    Shell,
+    More(MoreCall),
+}
+
+impl Asked {
+    /// Does it tell of a sandbox, or end it, so that none is made for it?
+    fn needs_none(&self) -> bool {
+        matches!(self, Asked::More(MoreCall::Info | MoreCall::Reset | MoreCall::Activity { .. }))
+    }
+
+    fn is_reset(&self) -> bool {
+        matches!(self, Asked::More(MoreCall::Reset))
+    }
+}
+
+/// Who is told something, and what besides.
+struct Telling {
+    who: Principal,
+    reader: Reader,
+    news: News,
+}
+
+impl OneCall<'_> {
+    /// Does it and answers what the client is told.
+    pub(super) async fn answer(&self) -> ToolAnswer {
+        let asked = match self.asked() {
+            Ok(asked) => asked,
+            Err(reason) => return self.refused(&reason).await,
+        };
+        match timeout_at(self.until, self.done(asked)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => self.refused(reason(&error)).await,
+            Err(_) => {
+                let seconds = CALL_TIME.as_secs();
+                self.refused(&format!(
+                    "this was not done within {seconds}s, the longest that a call may take; what it began goes on: \
+                     shell_list shows what runs, and calling it again in a moment does no harm if it was reading or waiting"
+                ))
+                .await
+            }
+        }
+    }
+
+    /// A refusal, written down in the sandbox that the call was for, if there is one.
+    pub(super) async fn refused(&self, reason: &str) -> ToolAnswer {
+        let refusal = ToolAnswer::refused(reason);
+        let Some(found) = self.found.get().cloned().or_else(|| self.shared.found(self.seat.place())) else {
+            return refusal;
+        };
+        let Ok(telling) = self.telling(&found) else { return refusal };
+        let calling = self.calling(&found, &telling);
+        let Ok(answer) = timeout(WRITE_TIME, calling.answered(refusal.clone())).await else {
+            tracing::warn!(session = %found.session.id(), "a refusal could not be written down in time");
+            return refusal;
+        };
+        self.has_told(&found, telling.news);
+        answer
+    }
+
+    fn asked(&self) -> Result<Asked, String> {
+        if let Some(more) = More::named(self.name) {
+            return more.parse(&self.input).map(Asked::More);
+        }
+        if TOOLS.into_iter().all(|tool| tool.name() != self.name) {
+            let name: String = self.name.chars().take(MAX_CLIENT).collect();
+            let names = TOOLS.into_iter().map(Tool::name).chain(MORE.into_iter().map(More::name));
+            return Err(format!("there is no tool {name:?}; the tools are {}", names.collect::<Vec<_>>().join(", ")));
+        }
+        Call::parse(self.name, &self.input).map(|_| Asked::Shell)
+    }
+
+    async fn done(&self, asked: Asked) -> Result<ToolAnswer, DomainError> {
+        let place = self.seat.place();
+        let found = if asked.needs_none() {
+            let Some(found) = self.shared.found(place) else { return Ok(look::none_yet(asked.is_reset())) };
+            found
+        } else {
+            let found = self.shared.find_or_make(&self.who()?, place).await?;
+            if self.caller.looking_is_use() {
+                found.session.touch();
+            }
+            found
+        };
+        let found = self.found.get_or_init(|| found);
+        let telling = self.telling(found)?;
+        let calling = self.calling(found, &telling);
+        let is_reset = asked.is_reset();
+        let answer = match asked {
+            Asked::Shell => calling.dispatch().await,
+            Asked::More(call) => {
+                let made = self.more(&telling.who, found, call).await;
+                calling.answered(made.unwrap_or_else(|error| ToolAnswer::refused(reason(&error)))).await
+            }
+        };
+        self.has_told(found, telling.news);
+        if is_reset && !answer.is_error {
+            self.seat.gave_up();
+        }
+        Ok(answer)
+    }
+
+    /// Does what only MCP has, in a sandbox.
+    async fn more(&self, who: &Principal, found: &Found, call: MoreCall) -> Result<ToolAnswer, DomainError> {
+        let (session, place) = (&found.session, self.seat.place());
+        match call {
+            MoreCall::Run { command, limit } => run::run(who, session, command, limit, self.last_moment()).await,
+            MoreCall::Info => Ok(look::info(session, place)),
+            MoreCall::Activity { limit } => look::activity(session, limit).await,
+            MoreCall::Reset => Ok(look::given_up(self.shared.give_up(who, place).await?)),
+        }
+    }
+
+    /// Who calls, under the client's name.
+    fn who(&self) -> Result<Principal, DomainError> {
+        self.caller.principal.clone().called(&self.client.label)
+    }
+
+    fn telling(&self, found: &Found) -> Result<Telling, DomainError> {
+        let who = self.who()?;
+        let news = self.seat.news(found.session.id());
+        self.seat.shows_in(&found.session);
+        // The same after a reconnect, so that nothing is given twice and nothing is missed.
+        let reader = match self.seat.nth() {
+            1 => format!("mcp {}", self.client.name),
+            nth => format!("mcp {} #{nth}", self.client.name),
+        };
+        let reader = Reader::new(&who, Some(&reader))?;
+        Ok(Telling { who, reader, news })
+    }
+
+    fn calling<'b>(&'b self, found: &'b Found, telling: &'b Telling) -> Calling<'b> {
+        let tools = &self.shared.state.tools;
+        let calling = tools.calling(&telling.who, &found.session, &telling.reader, self.name, &self.input);
+        calling.noting(notes(&telling.news, found.anew.as_deref())).within(self.last_moment())
+    }
+
+    /// The answer with this news is made: not before, because a call that is given up has told nobody.
+    fn has_told(&self, found: &Found, news: News) {
+        self.seat.told(news);
+        if let Some(anew) = &found.anew {
+            self.shared.places.told(self.seat.place(), anew);
+        }
+    }
+
+    fn last_moment(&self) -> Instant {
+        self.until - ANSWER_TIME
+    }
+}
+
+/// An error as a model reads it; its cause is for the log.
+fn reason(error: &DomainError) -> &str {
+    if let Some(cause) = &error.cause {
+        tracing::warn!(%error, %cause, "a tool call failed");
+    }
+    &error.detail
+}
+
+/// What a client is to be told besides.
+fn notes(news: &News, anew: Option<&str>) -> Vec<String> {
+    let made_meanwhile = "the sandbox of this workspace is another one than before, made meanwhile; files and processes of \
+                         the one before are gone";
+    let mut notes: Vec<String> =
+        anew.or_else(|| news.another.then_some(made_meanwhile)).map(str::to_owned).into_iter().collect();
+    notes.extend(news.others.iter().map(|label| {
+        format!(
+            "another client ({label}) uses this same sandbox now, with the same files and processes; to keep apart, give \
+             each client a workspace of its own (?workspace=NAME in its address)"
+        )
+    }));
+    notes
+}
