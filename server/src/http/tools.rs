@@ -20,6 +20,7 @@ use crate::tools::Reader;
 
 /// In whose form.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct How {
     /// `anthropic` unless given, or `openai`.
@@ -41,6 +42,7 @@ pub(super) async fn schemas(
 
 /// Who reads.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reading {
     /// Tells several users of one key apart: each name has output of its own that it was not given yet.

@@ -29,6 +29,33 @@ async fn the_document_is_the_reviewed_one() {
 }
 
 #[tokio::test]
+async fn every_documented_parameter_is_where_it_is_looked_for() {
+    let server = TestServer::start().await;
+    let document: Value = server.operator().without_key().get("/openapi.json").await.ok().expect("needs no key");
+    let mut in_queries = 0;
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        let mut in_path: Vec<&str> =
+            path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
+        in_path.sort_unstable();
+        for (method, operation) in methods.as_object().expect("methods") {
+            let all = operation["parameters"].as_array().map_or(&[][..], Vec::as_slice);
+            let named = |place: &str| {
+                let there = all.iter().filter(|parameter| parameter["in"] == place);
+                let mut names: Vec<&str> = there.filter_map(|parameter| parameter["name"].as_str()).collect();
+                names.sort_unstable();
+                names
+            };
+            assert_eq!(named("path"), in_path, "{method} {path}: its path's parameters are these and no others");
+            let others = [named("query"), named("header")].concat();
+            assert_eq!(others.len() + in_path.len(), all.len(), "{method} {path}: the others are in query or header");
+            assert!(others.iter().all(|name| !in_path.contains(name)), "{method} {path}: {others:?}");
+            in_queries += named("query").len();
+        }
+    }
+    assert!(in_queries >= 10, "the document has parameters of queries");
+}
+
+#[tokio::test]
 async fn every_documented_route_exists_and_asks_for_a_key_unless_it_says_otherwise() {
     let server = TestServer::start().await;
     let nobody = server.operator().without_key();

@@ -34,6 +34,7 @@ const NOTHING_RUNS: HeaderValue = HeaderValue::from_static(
 
 /// Nothing beside the path.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct Nothing {}
 
@@ -130,6 +131,7 @@ pub(in super::super) async fn archive(
 
 /// How to write.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct How {
     /// Make missing folders.

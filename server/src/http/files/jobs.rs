@@ -44,6 +44,7 @@ pub(in super::super) async fn copy(
 
 /// How to delete.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct How {
     /// A folder with all that is in it; else only an empty one.

@@ -105,6 +105,7 @@ fn entry_of(answer: Answer) -> Result<Json<FileEntry>, ApiError> {
 
 /// Which page.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
     /// By name unless given.
@@ -162,6 +163,7 @@ fn from_cursor(cursor: &str) -> Result<String, ApiError> {
 
 /// How to look.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Follow {
     /// Of a link, tell of what it leads to.
@@ -184,6 +186,7 @@ pub(super) async fn stat(
 
 /// What to wait for.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Change {
     /// Answers when the version is another one than this; at once without it.

@@ -75,6 +75,7 @@ pub(in super::super) async fn get(
 
 /// Where a piece belongs.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct At {
     /// The upload's own offset.

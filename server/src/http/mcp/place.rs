@@ -36,8 +36,8 @@ const KEY: &str = "mcp_key";
 
 /// What a client may ask for in its address.
 #[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Asked {
     /// 1 to 40 letters, digits, `-` and `_`; `default` unless given.
     workspace: Option<String>,
