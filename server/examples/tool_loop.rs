@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 #[tokio::main]
 async fn main() -> Result<(), glassbox::SandboxError> {
     let sandbox = Sandbox::start(SandboxConfig::default()).await?;
-    let tools = Sandbox::tools(Format::Anthropic);
+    let tools = sandbox.tools(Format::Anthropic);
     let mut model = Model::default();
     let mut messages = vec![json!({"role": "user", "content": "Which prime numbers are there up to 30?"})];
     loop {

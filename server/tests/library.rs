@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use glassbox::{Sandbox, SandboxConfig};
+use glassbox::{Format, Sandbox, SandboxConfig};
 use glassbox_tests::process::{binary, glassbox_at};
 use glassbox_tests::program::{SANDBOXES, command, one_off_instances, run};
 use glassbox_tests::{docker, eventually};
@@ -66,6 +66,44 @@ async fn files_and_processes_stay_from_call_to_call_and_a_stop_removes_all() {
     let answer = sandbox.dispatch("no_such_tool", &json!({})).await;
     assert_eq!((answer.text.as_str(), answer.is_error), (refused, true));
     sandbox.stop().await.expect("it is gone already");
+}
+
+#[tokio::test]
+async fn a_workspace_elsewhere_is_where_commands_start_and_files_are_and_it_outlives_a_death() {
+    let folder = folder();
+    let config = SandboxConfig { workspace: Some("/work/its own".to_owned()), ..small(folder.path()) };
+    let sandbox = Sandbox::start(config).await.expect("a sandbox");
+    assert_eq!(sandbox.shell_exec("pwd; echo $HOME; ls -A", None).await, "exit=0\noutput:\n/work/its own\n/root\n");
+    let wrote = sandbox.dispatch("write_file", &json!({"path": "sub/a.txt", "content": "by its name\n"})).await;
+    assert!(!wrote.is_error && wrote.text.contains("/work/its"), "{wrote:?}");
+    let look = "cat '/work/its own/sub/a.txt'; echo by a command > b.txt";
+    assert_eq!(sandbox.shell_exec(look, None).await, "exit=0\noutput:\nby its name\n");
+    for path in ["b.txt", "/work/its own/b.txt"] {
+        assert_eq!(sandbox.dispatch("read_file", &json!({"path": path})).await.text, "by a command\n");
+    }
+    let listed = sandbox.dispatch("list_files", &json!({})).await.text;
+    assert!(listed.contains("a.txt") && listed.contains("b.txt"), "{listed}");
+
+    let container = docker::containers(&instance_in(folder.path())).remove(0);
+    docker::run(&["kill", &container]);
+    eventually("it is made again, with its files", LIMIT, async || {
+        let text = sandbox.shell_exec("pwd; cat b.txt", None).await;
+        text.ends_with("exit=0\noutput:\n/work/its own\nby a command\n").then_some(())
+    })
+    .await;
+    sandbox.stop().await.expect("removed");
+}
+
+#[tokio::test]
+async fn the_schemas_say_how_long_calls_wait_in_this_sandbox() {
+    let folder = folder();
+    let config = SandboxConfig { exec_timeout: Duration::from_secs(120), ..small(folder.path()) };
+    let sandbox = Sandbox::start(config).await.expect("a sandbox");
+    let tools = sandbox.tools(Format::Openai);
+    let exec = tools.iter().find(|tool| tool["function"]["name"] == "shell_exec").expect("it is there");
+    let said = &exec["function"]["parameters"]["properties"]["timeout"]["description"];
+    assert_eq!(said, "Seconds to wait for the command's end before answering; 120 unless given.");
+    sandbox.stop().await.expect("removed");
 }
 
 #[tokio::test]

@@ -146,6 +146,7 @@ async fn prove_gvisor(runtime: &Runtime, instance: &str, image: &str) -> Result<
     let sandbox = SandboxSpec {
         container: name.clone(),
         workspace: name.clone(),
+        workspace_dir: spec::usual_workspace_dir(Profile::Hardened).to_owned(),
         image: image.to_owned(),
         profile: Profile::Hardened,
         limits: spec::default_limits(Profile::Hardened),

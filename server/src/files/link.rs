@@ -237,7 +237,7 @@ impl Link {
             Err(error) => return format!("it could not be started ({error})"),
         };
         let tag = ids::tag();
-        let open = Open { tag, workspace: place.workspace.to_owned(), confined: place.confined };
+        let open = Open { tag, workspace: place.workspace.clone(), confined: place.confined };
         let first = ToFiles::Open(open).encode(0);
         tokio::select! {
             why = self.write(input, queue, first) => why,

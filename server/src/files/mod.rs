@@ -46,7 +46,7 @@ pub struct Place {
     /// The container.
     pub container: String,
     /// The workspace's path in it.
-    pub workspace: &'static str,
+    pub workspace: String,
     /// Nothing but the workspace.
     pub confined: bool,
 }
@@ -57,7 +57,7 @@ impl Place {
     pub fn told(&self, asked: &str) -> String {
         // It was checked before it got here.
         let parts = path::parts(asked).unwrap_or_default();
-        let workspace = path::parts(self.workspace).unwrap_or_default();
+        let workspace = path::parts(&self.workspace).unwrap_or_default();
         let parts = match (self.confined, asked.starts_with('/')) {
             (true, true) => parts.strip_prefix(workspace.as_slice()).unwrap_or(&parts).to_vec(),
             (false, false) => [workspace, parts].concat(),

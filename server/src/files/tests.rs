@@ -29,6 +29,7 @@ impl Sandbox {
         let sandbox = SandboxSpec {
             container: "box-1".to_owned(),
             workspace: "ws".to_owned(),
+            workspace_dir: "/workspace".to_owned(),
             image: "image".to_owned(),
             profile: Profile::Hardened,
             limits: spec::default_limits(Profile::Hardened),
@@ -38,7 +39,7 @@ impl Sandbox {
         engine.start(&sandbox).await.expect("started");
         let tasks = TaskTracker::new();
         let files = Files::new(Arc::new(engine.clone()), tasks.clone(), CancellationToken::new());
-        let place = Place { container: "box-1".to_owned(), workspace: "/workspace", confined: true };
+        let place = Place { container: "box-1".to_owned(), workspace: "/workspace".to_owned(), confined: true };
         Self { engine, files, place, tasks }
     }
 
@@ -210,8 +211,8 @@ async fn an_upload_to_which_bytes_are_added_is_kept_and_one_that_rests_is_given_
 
 #[test]
 fn a_path_is_told_as_the_sandbox_tells_it() {
-    let confined = Place { container: String::new(), workspace: "/workspace", confined: true };
-    let open = Place { container: String::new(), workspace: "/root", confined: false };
+    let confined = Place { container: String::new(), workspace: "/workspace".to_owned(), confined: true };
+    let open = Place { container: String::new(), workspace: "/root".to_owned(), confined: false };
     for (place, asked, told) in [
         (&confined, "src//./a%20b%FF/", "src/a%20b%FF"),
         (&confined, "/workspace/a+", "a%2B"),

@@ -49,6 +49,8 @@ pub struct SandboxSpec {
     pub container: String,
     /// The workspace volume's name; it must exist.
     pub workspace: String,
+    /// Where it is mounted, and where programs start.
+    pub workspace_dir: String,
     /// Image.
     pub image: String,
     /// Which golden settings.

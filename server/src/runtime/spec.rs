@@ -30,6 +30,14 @@ const SHARED_MEMORY_BYTES: u64 = 64 << 20;
 /// What installing packages as root needs, and nothing that reaches beyond the sandbox.
 const OPEN_CAPABILITIES: [&str; 7] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETUID", "SETGID", "KILL"];
 
+/// Where a sandbox's workspace is unless its owner wants it elsewhere.
+pub fn usual_workspace_dir(profile: Profile) -> &'static str {
+    match profile {
+        Profile::Open => "/root",
+        Profile::Hardened => "/workspace",
+    }
+}
+
 /// Threads of the sentry and its gofer that a pids limit counts beside the sandbox's own: 35 at rest (measured), more
 /// when busy. Hitting the pids limit kills the whole sandbox (measured: 230 idle processes at a limit of 512); so it
 /// stands well behind the limit that only refuses a fork.
@@ -141,7 +149,6 @@ fn process_limit(profile: Profile, pids_limit: u32) -> u64 {
 /// The settings of a sandbox of `instance`, with the helper's volume.
 pub fn settings(spec: &SandboxSpec, instance: &str, helper_volume: &str) -> ContainerSettings {
     let hardened = spec.profile == Profile::Hardened;
-    let workspace = if hardened { "/workspace" } else { "/root" };
     let text = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let pairs = |pairs: &[(&str, &str)]| {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>()
@@ -152,7 +159,7 @@ pub fn settings(spec: &SandboxSpec, instance: &str, helper_volume: &str) -> Cont
         argv: text(&SLEEP),
         init: true,
         user: if hardened { HARDENED_USER } else { "0:0" }.to_owned(),
-        working_dir: workspace.to_owned(),
+        working_dir: spec.workspace_dir.clone(),
         env: if hardened {
             // pip, which cannot write to the system's folders, installs where files persist, as the airlock contract
             // says.
@@ -175,7 +182,7 @@ pub fn settings(spec: &SandboxSpec, instance: &str, helper_volume: &str) -> Cont
             },
             VolumeMount {
                 volume: spec.workspace.clone(),
-                target: workspace.to_owned(),
+                target: spec.workspace_dir.clone(),
                 read_only: false,
                 copy_from_image: true,
             },
@@ -214,6 +221,7 @@ pub(crate) mod tests {
         SandboxSpec {
             container: "glassbox-sbx-example".to_owned(),
             workspace: "glassbox-ws-example".to_owned(),
+            workspace_dir: usual_workspace_dir(profile).to_owned(),
             image: "sandbox-base:latest".to_owned(),
             profile,
             limits: default_limits(profile),

@@ -143,6 +143,7 @@ fn settings(config: &SandboxConfig, data: &DataDir) -> Config {
     Config {
         data_dir: data.path().to_owned(),
         image: config.image.clone(),
+        open_workspace_dir: config.workspace.clone().unwrap_or(usual.open_workspace_dir),
         memory_total: usual.memory_total.max(asked),
         max_sessions: 1,
         idle: UNLIMITED,

@@ -15,13 +15,15 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use glassbox_shared::session::{Profile, SessionState};
-use glassbox_shared::tools::{DEFAULT_TIMEOUT, Format, MAX_TIMEOUT, Tool, ToolAnswer, schemas};
+use glassbox_shared::tools::{DEFAULT_TIMEOUT, Format, MAX_TIMEOUT, Tool, ToolAnswer, schemas_waiting};
 use serde_json::{Map, Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::control::Principal;
+use crate::runtime::names::check_workspace_dir;
+use crate::runtime::spec::usual_workspace_dir;
 use crate::server::config::DEFAULT_IMAGE;
 use crate::session::Session;
 use life::Inside;
@@ -31,9 +33,6 @@ use life::Inside;
 const DROP_DEADLINE: Duration = Duration::from_secs(30);
 
 /// What a sandbox shall be.
-///
-/// The workspace is the profile's own (`/root` in an open sandbox), where every command starts: a volume is mounted there,
-/// and a `cd` in the command is the way to work elsewhere.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SandboxConfig {
     /// The image: with `bash`, and with whatever the commands need, as the sandbox has no network.
@@ -47,8 +46,12 @@ pub struct SandboxConfig {
     /// Processes and threads, gVisor's own (about 35) included; the profile's own (512 where it is open) unless given.
     pub pids_limit: Option<u32>,
     /// How long `shell_exec` and `shell_wait` wait unless a call says otherwise: 60 s, at most an hour. A command that takes
-    /// longer goes on. The schemas tell models 60 seconds.
+    /// longer goes on. [`Sandbox::tools`] tells models.
     pub exec_timeout: Duration,
+    /// Where the workspace of an open sandbox is, an absolute path such as `/work`; `/root` unless given. Every command
+    /// starts there, files are given relative to it, and what is in it outlives the sandbox's death. It begins with what the
+    /// image has there. Not in folders of the system (`/etc`, `/proc` and others). The home folder stays `/root`.
+    pub workspace: Option<String>,
     /// Where the folders are in which sandboxes keep output while they live; the user's own unless given:
     /// `$XDG_DATA_HOME/glassbox-sandboxes`, or `~/.local/share/glassbox-sandboxes`. A start also removes the sandboxes of
     /// killed programs that used this one.
@@ -64,6 +67,7 @@ impl Default for SandboxConfig {
             cpus: None,
             pids_limit: None,
             exec_timeout: Duration::from_secs_f64(DEFAULT_TIMEOUT),
+            workspace: None,
             folder: None,
         }
     }
@@ -124,6 +128,7 @@ impl Sandbox {
         if exec_timeout > MAX_TIMEOUT {
             return Err(SandboxError::Start(format!("exec_timeout is at most {MAX_TIMEOUT} seconds")));
         }
+        check_workspace(&config)?;
         let (thread, made) = Thread::start(config)?;
         match made.await {
             Ok(inside) => Ok(Self { thread, inside: inside?, exec_timeout }),
@@ -131,9 +136,9 @@ impl Sandbox {
         }
     }
 
-    /// The schemas of all tools, for a model's API.
-    pub fn tools(format: Format) -> Vec<Value> {
-        schemas(format)
+    /// The schemas of all tools, for a model's API. They say how long calls wait here.
+    pub fn tools(&self, format: Format) -> Vec<Value> {
+        schemas_waiting(format, self.exec_timeout)
     }
 
     /// Runs a command, and answers when it has ended or after `timeout` seconds ([`SandboxConfig::exec_timeout`] unless
@@ -214,6 +219,16 @@ impl Sandbox {
     }
 }
 
+fn check_workspace(config: &SandboxConfig) -> Result<(), SandboxError> {
+    let Some(place) = &config.workspace else { return Ok(()) };
+    if config.profile != Profile::Open {
+        let own = usual_workspace_dir(config.profile);
+        let detail = format!("the workspace of a {} sandbox is always {own}", config.profile.as_str());
+        return Err(SandboxError::Start(detail));
+    }
+    check_workspace_dir(place).map_err(|error| SandboxError::Start(error.to_string()))
+}
+
 fn not_running() -> ToolAnswer {
     ToolAnswer::refused("the sandbox is not running: it was stopped or has ended; nothing can be run in it any more")
 }
@@ -267,6 +282,21 @@ mod tests {
         let long = SandboxConfig { exec_timeout: Duration::from_secs(3601), ..SandboxConfig::default() };
         let refusal = Sandbox::start(long).await.expect_err("too long").to_string();
         assert_eq!(refusal, "the sandbox could not be started: exec_timeout is at most 3600 seconds");
+        let refusal = async |workspace: &str, profile| {
+            let config = SandboxConfig { workspace: Some(workspace.to_owned()), profile, ..SandboxConfig::default() };
+            Sandbox::start(config).await.expect_err("no place for a workspace").to_string()
+        };
+        for (place, why) in
+            [("work", "it is not absolute"), ("/a/../b", "`..`"), ("/proc/1", "/proc belongs to the system")]
+        {
+            let refusal = refusal(place, Profile::Open).await;
+            assert!(
+                refusal.contains(&format!("{place:?} cannot be the workspace")) && refusal.contains(why),
+                "{refusal}"
+            );
+        }
+        let hardened = refusal("/work", Profile::Hardened).await;
+        assert!(hardened.ends_with("the workspace of a hardened sandbox is always /workspace"), "{hardened}");
         // A folder that cannot be made.
         let nowhere = SandboxConfig { folder: Some("/proc/glassbox".into()), ..SandboxConfig::default() };
         let refusal = Sandbox::start(nowhere).await.expect_err("no folder").to_string();

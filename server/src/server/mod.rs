@@ -196,6 +196,7 @@ fn session_settings(config: &Config, data: &DataDir) -> SessionSettings {
         instance: data.instance().to_owned(),
         image: config.image.clone(),
         templates: Vec::new(),
+        open_workspace_dir: config.open_workspace_dir.clone(),
         logs_dir: data.logs(),
         log: log_settings(config),
         max_sessions: config.max_sessions,

@@ -18,14 +18,6 @@ use crate::error::DomainError;
 use crate::files::{Call, Place};
 use crate::store::FileChange;
 
-/// Where a profile's workspace is (`runtime/spec.rs`).
-fn workspace(profile: Profile) -> &'static str {
-    match profile {
-        Profile::Open => "/root",
-        Profile::Hardened => "/workspace",
-    }
-}
-
 impl Session {
     /// Begins an operation that changes nothing. That the caller may watch was checked before.
     pub async fn read_files(&self, operation: Operation) -> Result<Call, DomainError> {
@@ -88,7 +80,7 @@ impl Session {
         let record = self.inner.record.borrow();
         Ok(Place {
             container: record.container.clone().unwrap_or_default(),
-            workspace: workspace(record.profile),
+            workspace: self.inner.settings.workspace_dir(record.profile).to_owned(),
             confined: record.profile == Profile::Hardened,
         })
     }

@@ -1,5 +1,6 @@
 //! The engine's side of a session: names, making and taking down.
 
+use super::settings::SessionSettings;
 use crate::runtime::{Runtime, RuntimeError, SandboxSpec};
 use crate::store::SessionRecord;
 
@@ -20,10 +21,11 @@ pub fn session_of(container: &str, instance: &str) -> Option<String> {
 }
 
 /// What to start for a session as it stands.
-pub fn spec(record: &SessionRecord, container: &str) -> SandboxSpec {
+pub fn spec(record: &SessionRecord, container: &str, settings: &SessionSettings) -> SandboxSpec {
     SandboxSpec {
         container: container.to_owned(),
         workspace: record.workspace.clone(),
+        workspace_dir: settings.workspace_dir(record.profile).to_owned(),
         image: record.template.clone(),
         profile: record.profile,
         limits: record.limits,

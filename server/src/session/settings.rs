@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use glassbox_shared::session::Profile;
+
 use crate::command::log::LogSettings;
+use crate::runtime::spec;
 
 /// Settings of all sessions.
 #[derive(Debug, Clone)]
@@ -14,6 +17,9 @@ pub struct SessionSettings {
     pub image: String,
     /// Images that sessions may ask for.
     pub templates: Vec<String>,
+    /// Where the workspace of open sessions is. A server's is the profile's own; if it could be set there, sessions that are
+    /// there would have to keep theirs.
+    pub open_workspace_dir: String,
     /// Output logs: one folder a session, one below it a command.
     pub logs_dir: PathBuf,
     /// Sizes of output logs.
@@ -38,4 +44,15 @@ pub struct SessionSettings {
     pub max_file: u64,
     /// Highest process limit that can be asked for.
     pub max_pids: u32,
+}
+
+impl SessionSettings {
+    /// Where a session of this profile has its workspace: mounted by the engine, begun in by commands, and what paths of
+    /// files are relative to.
+    pub fn workspace_dir(&self, profile: Profile) -> &str {
+        match profile {
+            Profile::Open => &self.open_workspace_dir,
+            Profile::Hardened => spec::usual_workspace_dir(profile),
+        }
+    }
 }

@@ -47,6 +47,7 @@ impl World {
             instance: "test".into(),
             image: "sandbox-base:latest".into(),
             templates: Vec::new(),
+            open_workspace_dir: "/root".into(),
             logs_dir: folder.path().join("logs"),
             log: LogSettings::default(),
             max_sessions: 10,

@@ -49,6 +49,7 @@ impl Stage {
             instance: "test".into(),
             image: "sandbox-base:latest".into(),
             templates: Vec::new(),
+            open_workspace_dir: "/root".into(),
             logs_dir: folder.path().join("logs"),
             log,
             max_sessions: 10,

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::actor::Actor;
 use crate::id::CommandId;
 pub use call::Call;
-pub use schema::{Format, schemas};
+pub use schema::{Format, schemas, schemas_waiting};
 
 /// Seconds that a call waits unless it says otherwise.
 pub const DEFAULT_TIMEOUT: f64 = 60.0;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::cut::MAX_CHARACTERS;
-use super::{MAX_DEPTH, MAX_TIMEOUT, TOOLS, Tool};
+use super::{DEFAULT_TIMEOUT, MAX_DEPTH, MAX_TIMEOUT, TOOLS, Tool};
 
 /// Whose form a list of schemas has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -67,11 +67,16 @@ impl Tool {
 
     /// JSON Schema of its input.
     pub fn schema(self) -> Value {
+        self.schema_waiting(DEFAULT_TIMEOUT)
+    }
+
+    /// The same where a call waits for another time unless it says otherwise, in seconds.
+    pub fn schema_waiting(self, default: f64) -> Value {
         let command_id = json!({"type": "string", "description": "The command's id, such as shell_list shows."});
         let timeout = json!({
             "type": "number",
-            "description": "Seconds to wait for the command's end before answering; 60 unless given.",
-            "minimum": 0, "maximum": MAX_TIMEOUT,
+            "description": format!("Seconds to wait for the command's end before answering; {default} unless given."),
+            "minimum": 0, "maximum": MAX_TIMEOUT as u64,
         });
         let path = |what: &str| json!({"type": "string", "description": what});
         let (properties, required): (Value, &[&str]) = match self {
@@ -141,8 +146,13 @@ impl Tool {
 
 /// All schemas, as a model's API takes them.
 pub fn schemas(format: Format) -> Vec<Value> {
+    schemas_waiting(format, DEFAULT_TIMEOUT)
+}
+
+/// The same where calls wait for another time unless they say otherwise, in seconds.
+pub fn schemas_waiting(format: Format, default: f64) -> Vec<Value> {
     let one = |tool: Tool| {
-        let (name, description, schema) = (tool.name(), tool.description(), tool.schema());
+        let (name, description, schema) = (tool.name(), tool.description(), tool.schema_waiting(default));
         match format {
             Format::Anthropic => json!({"name": name, "description": description, "input_schema": schema}),
             Format::Openai => json!({
@@ -176,6 +186,22 @@ mod tests {
                 let why = Call::parse(name, &json!({ property: [] })).expect_err("no argument is a list");
                 assert!(!why.contains("has no argument"), "{name} {property}: {why}");
             }
+        }
+    }
+
+    #[test]
+    fn a_schema_says_how_long_its_call_waits_and_whole_numbers_are_whole() {
+        let said = |schemas: Vec<Value>, name: &str| {
+            let tool = schemas.into_iter().find(|tool| tool["name"] == name).expect("it is there");
+            tool["input_schema"]["properties"]["timeout"].to_string()
+        };
+        for name in ["shell_exec", "shell_wait"] {
+            let usual = said(schemas(Format::Anthropic), name);
+            assert!(usual.contains("; 60 unless given.") && usual.contains("\"maximum\":3600,"), "{usual}");
+            let long = said(schemas_waiting(Format::Anthropic, 120.0), name);
+            assert!(long.contains("; 120 unless given."), "{long}");
+            let short = said(schemas_waiting(Format::Anthropic, 0.5), name);
+            assert!(short.contains("; 0.5 unless given."), "{short}");
         }
     }
 }

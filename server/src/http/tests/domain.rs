@@ -58,6 +58,7 @@ pub(super) async fn start(shutdown: CancellationToken) -> Domain {
         instance: "test".to_owned(),
         image: "sandbox-base:latest".to_owned(),
         templates: Vec::new(),
+        open_workspace_dir: "/root".into(),
         logs_dir: data.path().join("logs"),
         log: LogSettings::default(),
         max_sessions: 50,

@@ -212,6 +212,7 @@ impl ContainerRuntime for DockerRuntime {
         let name = spec.container.as_str();
         names::check_container(name)?;
         names::check_image(&spec.image)?;
+        names::check_workspace_dir(&spec.workspace_dir)?;
         names::check_label(&spec.tenant)?;
         names::check_label(&spec.session)?;
         // An engine would make a missing volume, unlabelled and empty.

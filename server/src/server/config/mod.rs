@@ -22,10 +22,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use glassbox_shared::session::Profile;
 use ipnet::IpNet;
 
 use crate::access::StaticKey;
 use crate::history::Retention;
+use crate::runtime::spec::usual_workspace_dir;
 
 pub use arguments::{DataDirArg, ServeArgs};
 pub use resolve::{Effective, Source};
@@ -100,6 +102,8 @@ pub struct Config {
     pub log: LogFormat,
     /// Image of new sandboxes.
     pub image: String,
+    /// Where open sandboxes have their workspace. No setting of a server, only of the library.
+    pub open_workspace_dir: String,
     /// Bytes of memory for all sandboxes together.
     pub memory_total: u64,
     /// Sessions that a tenant may have at once.
@@ -139,6 +143,7 @@ impl Default for Config {
             tls: None,
             log: LogFormat::Pretty,
             image: DEFAULT_IMAGE.to_owned(),
+            open_workspace_dir: usual_workspace_dir(Profile::Open).to_owned(),
             memory_total: 4096 * MIB,
             max_sessions: 10,
             max_commands: 16,

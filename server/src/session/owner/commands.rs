@@ -4,7 +4,7 @@ use glassbox_shared::command::{CommandState, CommandView};
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::helper::{DEFAULT_GRACE_MS, Start};
 use glassbox_shared::live::Event;
-use glassbox_shared::session::{Profile, SessionState};
+use glassbox_shared::session::SessionState;
 
 use super::Owner;
 use crate::command::Command;
@@ -13,7 +13,6 @@ use crate::control::Principal;
 use crate::error::DomainError;
 use crate::session::log_dir;
 use crate::session::request::ValidCommand;
-use crate::store::SessionRecord;
 use crate::{clock, ids};
 
 /// Ended commands whose background children hold the output open, for each command that may run at once: each holds a
@@ -77,7 +76,7 @@ impl Owner {
             tenant: record.tenant.clone(),
             view: view.clone(),
             container: record.container.clone().unwrap_or_default(),
-            start: start(&record, command),
+            start: start(self.settings.workspace_dir(record.profile), command),
             log_dir: log_dir(&self.settings, &record.id, &id),
             log_settings: self.settings.log,
             suspect: self.suspect.0.clone(),
@@ -131,11 +130,7 @@ impl Owner {
 }
 
 /// What the helper gets.
-fn start(record: &SessionRecord, command: ValidCommand) -> Start {
-    let workspace = match record.profile {
-        Profile::Open => "/root",
-        Profile::Hardened => "/workspace",
-    };
+fn start(workspace: &str, command: ValidCommand) -> Start {
     let cwd = match command.cwd {
         None => workspace.to_owned(),
         Some(cwd) if cwd.starts_with('/') => cwd,

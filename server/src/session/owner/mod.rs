@@ -219,7 +219,7 @@ impl Owner {
     fn spec(&self) -> crate::runtime::SandboxSpec {
         let record = self.record.borrow();
         let container = record.container.clone().unwrap_or_default();
-        sandbox::spec(&record, &container)
+        sandbox::spec(&record, &container, &self.settings)
     }
 
     // ---- requests -------------------------------------------------------------------------------------------------
