@@ -64,6 +64,13 @@ pub struct Tools {
     beginning: Arc<Beginning>,
 }
 
+/// What there is to say before an answer besides. Asked for when one is made, so that it comes with the first that is; an
+/// answer that is made anew asks again, and is to hear the same.
+pub trait Besides: std::fmt::Debug + Sync {
+    /// A line each.
+    fn notes(&self) -> Vec<String>;
+}
+
 /// What a reader was not told yet of how the sandbox was started again.
 #[derive(Debug, Default)]
 struct Restarts {
@@ -82,7 +89,7 @@ pub struct Calling<'a> {
     input: &'a Value,
     began: f64,
     /// Said before the text.
-    notes: Vec<String>,
+    besides: Option<&'a dyn Besides>,
     /// It waits no longer than until then, whatever it asks for.
     until: Option<Instant>,
 }
@@ -114,7 +121,7 @@ impl Tools {
         name: &'a str,
         input: &'a Value,
     ) -> Calling<'a> {
-        Calling { tools: self, who, session, reader, name, input, began: clock::now(), notes: Vec::new(), until: None }
+        Calling { tools: self, who, session, reader, name, input, began: clock::now(), besides: None, until: None }
     }
 
     /// Only one command of a reader begins at a time.
@@ -139,11 +146,11 @@ fn reason(error: &DomainError) -> String {
     error.detail.clone()
 }
 
-impl Calling<'_> {
+impl<'a> Calling<'a> {
     /// With this to say before the text.
     #[must_use]
-    pub fn noting(self, notes: Vec<String>) -> Self {
-        Self { notes, ..self }
+    pub fn noting(self, besides: &'a dyn Besides) -> Self {
+        Self { besides: Some(besides), ..self }
     }
 
     /// Waiting no longer than until this moment; the text then says how to go on.
@@ -182,7 +189,8 @@ impl Calling<'_> {
 
     /// The answer as the model gets it.
     fn noted(&self, restarts: &Restarts, answer: ToolAnswer) -> ToolAnswer {
-        let notes = [&self.notes[..], &restarts.notes].concat();
+        let mut notes = self.besides.map(Besides::notes).unwrap_or_default();
+        notes.extend_from_slice(&restarts.notes);
         ToolAnswer { text: with_notes(&notes, answer.text), ..answer }
     }
 

@@ -13,12 +13,13 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::Shared;
 use super::handler::MAX_CLIENT;
 use super::more::{MORE, More, MoreCall, look, run};
-use super::place::Found;
+use super::place::Anew;
 use super::seats::{Client, News, Seat};
 use crate::control::Principal;
 use crate::error::DomainError;
 use crate::http::principal::Caller;
-use crate::tools::{Calling, Reader};
+use crate::session::Session;
+use crate::tools::{Besides, Calling, Reader};
 
 /// A call is answered within this time: clients are known to give up after 60 s.
 pub(super) const CALL_TIME: Duration = Duration::from_secs(45);
@@ -28,6 +29,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(1);
 const WRITE_TIME: Duration = Duration::from_secs(5);
 
 /// A call.
+#[derive(Debug)]
 pub(super) struct OneCall<'a> {
     pub shared: &'a Shared,
     pub caller: &'a Caller,
@@ -37,7 +39,7 @@ pub(super) struct OneCall<'a> {
     pub input: Value,
     pub until: Instant,
     /// The sandbox that it is for, once that is known.
-    pub found: OnceLock<Found>,
+    pub session: OnceLock<Session>,
 }
 
 /// What is called.
@@ -57,11 +59,39 @@ impl Asked {
     }
 }
 
-/// Who is told something, and what besides.
-struct Telling {
+/// Who is told something in a sandbox, and what besides.
+#[derive(Debug)]
+struct Telling<'a> {
+    call: &'a OneCall<'a>,
+    session: &'a Session,
     who: Principal,
     reader: Reader,
-    news: News,
+    /// Taken when an answer is made, so that no call that waits keeps it from the next one.
+    news: OnceLock<(Anew, News<'a>)>,
+}
+
+impl Besides for Telling<'_> {
+    fn notes(&self) -> Vec<String> {
+        let (seat, places) = (self.call.seat, &self.call.shared.places);
+        let (anew, news) = self.news.get_or_init(|| (places.anew(seat.place()), seat.news(self.session.id())));
+        notes(news, anew.text())
+    }
+}
+
+impl Telling<'_> {
+    fn calling(&self) -> Calling<'_> {
+        let OneCall { shared, name, input, .. } = self.call;
+        let calling = shared.state.tools.calling(&self.who, self.session, &self.reader, name, input);
+        calling.noting(self).within(self.call.last_moment())
+    }
+
+    /// The answer is made: not before, because a call that is given up has told nobody.
+    fn told(self) {
+        if let Some((anew, news)) = self.news.into_inner() {
+            anew.told();
+            news.told();
+        }
+    }
 }
 
 impl OneCall<'_> {
@@ -88,16 +118,15 @@ impl OneCall<'_> {
     /// A refusal, written down in the sandbox that the call was for, if there is one.
     pub(super) async fn refused(&self, reason: &str) -> ToolAnswer {
         let refusal = ToolAnswer::refused(reason);
-        let Some(found) = self.found.get().cloned().or_else(|| self.shared.found(self.seat.place())) else {
+        let Some(session) = self.session.get().cloned().or_else(|| self.shared.find(self.seat.place())) else {
             return refusal;
         };
-        let Ok(telling) = self.telling(&found) else { return refusal };
-        let calling = self.calling(&found, &telling);
-        let Ok(answer) = timeout(WRITE_TIME, calling.answered(refusal.clone())).await else {
-            tracing::warn!(session = %found.session.id(), "a refusal could not be written down in time");
+        let Ok(telling) = self.telling(&session) else { return refusal };
+        let Ok(answer) = timeout(WRITE_TIME, telling.calling().answered(refusal.clone())).await else {
+            tracing::warn!(session = %session.id(), "a refusal could not be written down in time");
             return refusal;
         };
-        self.has_told(&found, telling.news);
+        telling.told();
         answer
     }
 
@@ -115,28 +144,28 @@ impl OneCall<'_> {
 
     async fn done(&self, asked: Asked) -> Result<ToolAnswer, DomainError> {
         let place = self.seat.place();
-        let found = if asked.needs_none() {
-            let Some(found) = self.shared.found(place) else { return Ok(look::none_yet(asked.is_reset())) };
-            found
+        let session = if asked.needs_none() {
+            let Some(session) = self.shared.find(place) else { return Ok(look::none_yet(asked.is_reset())) };
+            session
         } else {
-            let found = self.shared.find_or_make(&self.who()?, place).await?;
+            let session = self.shared.find_or_make(&self.who()?, place).await?;
             if self.caller.looking_is_use() {
-                found.session.touch();
+                session.touch();
             }
-            found
+            session
         };
-        let found = self.found.get_or_init(|| found);
-        let telling = self.telling(found)?;
-        let calling = self.calling(found, &telling);
+        let session = self.session.get_or_init(|| session);
+        let telling = self.telling(session)?;
+        let calling = telling.calling();
         let is_reset = asked.is_reset();
         let answer = match asked {
             Asked::Shell => calling.dispatch().await,
             Asked::More(call) => {
-                let made = self.more(&telling.who, found, call).await;
+                let made = self.more(&telling.who, session, call).await;
                 calling.answered(made.unwrap_or_else(|error| ToolAnswer::refused(reason(&error)))).await
             }
         };
-        self.has_told(found, telling.news);
+        telling.told();
         if is_reset && !answer.is_error {
             self.seat.gave_up();
         }
@@ -144,8 +173,8 @@ impl OneCall<'_> {
     }
 
     /// Does what only MCP has, in a sandbox.
-    async fn more(&self, who: &Principal, found: &Found, call: MoreCall) -> Result<ToolAnswer, DomainError> {
-        let (session, place) = (&found.session, self.seat.place());
+    async fn more(&self, who: &Principal, session: &Session, call: MoreCall) -> Result<ToolAnswer, DomainError> {
+        let place = self.seat.place();
         match call {
             MoreCall::Run { command, limit } => run::run(who, session, command, limit, self.last_moment()).await,
             MoreCall::Info => Ok(look::info(session, place)),
@@ -159,31 +188,16 @@ impl OneCall<'_> {
         self.caller.principal.clone().called(&self.client.label)
     }
 
-    fn telling(&self, found: &Found) -> Result<Telling, DomainError> {
+    fn telling<'a>(&'a self, session: &'a Session) -> Result<Telling<'a>, DomainError> {
         let who = self.who()?;
-        let news = self.seat.news(found.session.id());
-        self.seat.shows_in(&found.session);
+        self.seat.enters(session);
         // The same after a reconnect, so that nothing is given twice and nothing is missed.
         let reader = match self.seat.nth() {
             1 => format!("mcp {}", self.client.name),
             nth => format!("mcp {} #{nth}", self.client.name),
         };
         let reader = Reader::new(&who, Some(&reader))?;
-        Ok(Telling { who, reader, news })
-    }
-
-    fn calling<'b>(&'b self, found: &'b Found, telling: &'b Telling) -> Calling<'b> {
-        let tools = &self.shared.state.tools;
-        let calling = tools.calling(&telling.who, &found.session, &telling.reader, self.name, &self.input);
-        calling.noting(notes(&telling.news, found.anew.as_deref())).within(self.last_moment())
-    }
-
-    /// The answer with this news is made: not before, because a call that is given up has told nobody.
-    fn has_told(&self, found: &Found, news: News) {
-        self.seat.told(news);
-        if let Some(anew) = &found.anew {
-            self.shared.places.told(self.seat.place(), anew);
-        }
+        Ok(Telling { call: self, session, who, reader, news: OnceLock::new() })
     }
 
     fn last_moment(&self) -> Instant {
@@ -200,7 +214,7 @@ fn reason(error: &DomainError) -> &str {
 }
 
 /// What a client is to be told besides.
-fn notes(news: &News, anew: Option<&str>) -> Vec<String> {
+fn notes(news: &News<'_>, anew: Option<&str>) -> Vec<String> {
     let made_meanwhile = "the sandbox of this workspace is another one than before, made meanwhile; files and processes of \
                          the one before are gone";
     let mut notes: Vec<String> =

@@ -129,7 +129,7 @@ impl ServerHandler for Handler {
             name: &request.name,
             input: request.arguments.map_or(Value::Null, Value::Object),
             until: Instant::now() + CALL_TIME,
-            found: OnceLock::new(),
+            session: OnceLock::new(),
         };
         let began = Instant::now();
         let token = context.meta.get_progress_token();

@@ -102,8 +102,8 @@ struct Known {
     /// Only one makes or gives up a sandbox at a time.
     changing: tokio::sync::Mutex<()>,
     last: Mutex<Option<SessionId>>,
-    /// What is to be said of its sandbox, until somebody was told.
-    news: Mutex<Option<Arc<str>>>,
+    /// What is to be said of its sandbox, unless somebody says it.
+    news: Mutex<Option<String>>,
 }
 
 impl Known {
@@ -111,16 +111,37 @@ impl Known {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn news(&self) -> std::sync::MutexGuard<'_, Option<Arc<str>>> {
+    fn news(&self) -> std::sync::MutexGuard<'_, Option<String>> {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A sandbox, and what is to be said of one that is new where one was before ([`Places::told`]).
-#[derive(Debug, Clone)]
-pub(super) struct Found {
-    pub session: Session,
-    pub anew: Option<Arc<str>>,
+/// What is to be said of a sandbox that is new where one was before. Whoever has this says it, and nobody else; unless it
+/// was told in the end, it is to be said again.
+#[derive(Debug)]
+pub(super) struct Anew {
+    known: Arc<Known>,
+    text: Option<String>,
+}
+
+impl Anew {
+    pub(super) fn text(&self) -> Option<&str> {
+        self.text.as_deref()
+    }
+
+    /// The answer with it is made.
+    pub(super) fn told(mut self) {
+        self.text = None;
+    }
+}
+
+impl Drop for Anew {
+    fn drop(&mut self) {
+        if let Some(text) = self.text.take() {
+            // Meanwhile there may be something newer to say.
+            self.known.news().get_or_insert(text);
+        }
+    }
 }
 
 impl Places {
@@ -133,45 +154,34 @@ impl Places {
         Arc::clone(known.entry(place.clone()).or_default())
     }
 
-    /// The answer with this to say is made.
-    pub(super) fn told(&self, place: &Place, news: &Arc<str>) {
+    /// What is to be said of its sandbox, unless somebody says it already.
+    pub(super) fn anew(&self, place: &Place) -> Anew {
         let known = self.of(place);
-        let mut now = known.news();
-        // Meanwhile there may be something else to say.
-        if now.as_ref().is_some_and(|now| Arc::ptr_eq(now, news)) {
-            *now = None;
-        }
+        let text = known.news().take();
+        Anew { known, text }
     }
 }
 
 impl Shared {
     /// The sandbox of a place, if there is one.
-    pub(super) fn found(&self, place: &Place) -> Option<Found> {
-        let session = self.find(place)?;
-        let anew = self.places.of(place).news().clone();
-        Some(Found { session, anew })
-    }
-
-    fn find(&self, place: &Place) -> Option<Session> {
+    pub(super) fn find(&self, place: &Place) -> Option<Session> {
         let sessions = self.state.sessions.list(&place.tenant);
         let found = sessions.iter().find(|session| place.has(session))?;
         self.state.sessions.get(&place.tenant, &found.session_id).ok()
     }
 
     /// The sandbox of a place, made if there is none.
-    pub(super) async fn find_or_make(&self, who: &Principal, place: &Place) -> Result<Found, DomainError> {
+    pub(super) async fn find_or_make(&self, who: &Principal, place: &Place) -> Result<Session, DomainError> {
         let known = self.places.of(place);
         let _changing = known.changing.lock().await;
         if let Some(session) = self.find(place) {
             *known.last() = Some(session.id().clone());
-            let anew = known.news().clone();
-            return Ok(Found { session, anew });
+            return Ok(session);
         }
         let remembered = known.last().clone();
         let before = self.before(place, remembered).await;
-        let anew: Option<Arc<str>> = before.map(|why| said_anew(place, why).into());
         // First: whoever waits for it may leave, and it is made all the same.
-        known.news().clone_from(&anew);
+        *known.news() = before.map(|why| anew(place, why));
         let name = match place.workspace.as_str() {
             DEFAULT_WORKSPACE => who.actor.name(),
             named => named,
@@ -185,8 +195,7 @@ impl Shared {
         };
         let made = self.state.sessions.create(who, request).await?;
         *known.last() = Some(made.session_id.clone());
-        let session = self.state.sessions.get(&place.tenant, &made.session_id)?;
-        Ok(Found { session, anew })
+        self.state.sessions.get(&place.tenant, &made.session_id)
     }
 
     /// Ends the sandbox of a place; `false`: there is none.
@@ -215,7 +224,7 @@ impl Shared {
 }
 
 /// Said where a sandbox was and is no more.
-fn said_anew(place: &Place, why: Option<EndReason>) -> String {
+fn anew(place: &Place, why: Option<EndReason>) -> String {
     let why = match why {
         Some(EndReason::Expired) => "was not used for too long, or was too old",
         Some(EndReason::Deleted) => "was deleted",

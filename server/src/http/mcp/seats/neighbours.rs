@@ -8,15 +8,42 @@ use glassbox_shared::id::SessionId;
 use super::{Seat, Seats};
 use crate::session::Session;
 
-/// What a client is to be told. It was, once the answer with it is made ([`Seat::told`]).
+/// What a client is to be told. Whoever has this tells it, and no other of its calls; unless it was told in the end, it is
+/// to be told again.
 #[derive(Debug)]
-pub(in crate::http::mcp) struct News {
+pub(in crate::http::mcp) struct News<'a> {
+    seat: &'a Seat,
     /// Its sandbox is another one than the one that it knows.
     pub another: bool,
     /// Clients that use the same workspace now.
     pub others: Vec<String>,
     sandbox: SessionId,
+    /// The one that it knew before.
+    known: Option<SessionId>,
     numbers: Vec<u64>,
+    was_told: bool,
+}
+
+impl News<'_> {
+    /// The answer with it is made.
+    pub(in crate::http::mcp) fn told(mut self) {
+        self.was_told = true;
+    }
+}
+
+impl Drop for News<'_> {
+    fn drop(&mut self) {
+        if self.was_told {
+            return;
+        }
+        let mut state = self.seat.state();
+        for number in &self.numbers {
+            state.told_of.remove(number);
+        }
+        if state.known.as_ref() == Some(&self.sandbox) {
+            state.known = self.known.take();
+        }
+    }
 }
 
 impl Seats {
@@ -61,8 +88,19 @@ impl Seat {
         self.seats.all().into_iter().filter(|seat| seat.number != self.number && seat.place == self.place).collect()
     }
 
-    /// It is given this sandbox: what it is to be told, until it was.
-    pub(in crate::http::mcp) fn news(&self, sandbox: &SessionId) -> News {
+    /// It is given this sandbox, and shown with it as long as it lives; with the one before no more.
+    pub(in crate::http::mcp) fn enters(&self, session: &Session) {
+        let mut state = self.state();
+        state.sandbox = Some(session.id().clone());
+        let before = state.shown_in.replace(session.clone()).filter(|before| before.id() != session.id());
+        drop(state);
+        for session in before.iter().chain([session]) {
+            session.used_by(self.seats.labels_in(session.id()));
+        }
+    }
+
+    /// What it is to be told in this sandbox.
+    pub(in crate::http::mcp) fn news(&self, sandbox: &SessionId) -> News<'_> {
         let neighbours = self.neighbours();
         let present: Vec<(u64, String)> = neighbours
             .iter()
@@ -74,28 +112,14 @@ impl Seat {
             .filter_map(|seat| seat.client.get().map(|client| (seat.number, client.label.clone())))
             .collect();
         let mut state = self.state();
-        state.sandbox = Some(sandbox.clone());
         // Those who left come back under another number; those who pause do not.
         state.told_of.retain(|number| neighbours.iter().any(|seat| seat.number == *number));
         let new = present.into_iter().filter(|(number, _)| !state.told_of.contains(number));
-        let (numbers, others) = new.unzip();
-        let another = state.known.as_ref().is_some_and(|known| known != sandbox);
-        News { another, others, sandbox: sandbox.clone(), numbers }
-    }
-
-    /// The answer with these news is made.
-    pub(in crate::http::mcp) fn told(&self, news: News) {
-        let mut state = self.state();
-        state.told_of.extend(news.numbers);
-        state.known = Some(news.sandbox);
-    }
-
-    /// It is shown with this sandbox as long as it lives, and in the one before no more.
-    pub(in crate::http::mcp) fn shows_in(&self, session: &Session) {
-        let before = self.state().shown_in.replace(session.clone()).filter(|before| before.id() != session.id());
-        for session in before.iter().chain([session]) {
-            session.used_by(self.seats.labels_in(session.id()));
-        }
+        let (numbers, others): (Vec<u64>, Vec<String>) = new.unzip();
+        state.told_of.extend(&numbers);
+        let known = state.known.replace(sandbox.clone());
+        let another = known.as_ref().is_some_and(|known| known != sandbox);
+        News { seat: self, another, others, sandbox: sandbox.clone(), known, numbers, was_told: false }
     }
 
     /// It gave its sandbox up itself.

@@ -16,6 +16,12 @@ fn seat(seats: &Seats, tenant: &str, id: &str) -> Arc<Seat> {
     seat
 }
 
+/// What it is to be told in this sandbox, which it uses now.
+fn news<'a>(seat: &'a Seat, sandbox: &SessionId) -> News<'a> {
+    seat.state().sandbox = Some(sandbox.clone());
+    seat.news(sandbox)
+}
+
 #[test]
 fn a_seat_is_found_by_its_own_key_only_and_gone_when_it_is_given_back() {
     let seats = Seats::default();
@@ -77,13 +83,13 @@ fn a_client_that_vanished_and_comes_back_is_the_same_and_alone() {
     let vanished = seat(&seats, "acme", "one");
     vanished.sit("claude", "claude 1");
     assert_eq!(vanished.nth(), 1);
-    vanished.told(vanished.news(&sandbox));
+    news(&vanished, &sandbox).told();
     idle(&vanished);
     let back = seat(&seats, "acme", "two");
     back.sit("claude", "claude 1");
     assert_eq!(back.nth(), 1, "it reads on where it was");
     let calling = back.call();
-    assert!(back.news(&sandbox).others.is_empty(), "it is not told of itself");
+    assert!(news(&back, &sandbox).others.is_empty(), "it is not told of itself");
     assert_eq!(seats.labels_in(&sandbox), ["claude 1"], "people see one");
     drop(calling);
     let second = seat(&seats, "acme", "three");
@@ -98,12 +104,12 @@ fn a_client_that_waits_for_a_long_call_is_present() {
     let (one, two) = (seat(&seats, "acme", "one"), seat(&seats, "acme", "two"));
     one.sit("claude", "claude 1");
     assert_eq!(one.nth(), 1);
-    one.told(one.news(&sandbox));
+    news(&one, &sandbox).told();
     let _waiting = one.call();
     idle(&one);
     two.sit("claude", "claude 2");
     assert_eq!(two.nth(), 2);
-    assert_eq!(two.news(&sandbox).others, ["claude 1"]);
+    assert_eq!(news(&two, &sandbox).others, ["claude 1"]);
     assert_eq!(seats.labels_in(&sandbox), ["claude 1", "claude 2"]);
 }
 
@@ -115,13 +121,13 @@ fn each_of_two_clients_is_told_of_the_other_once_and_only_when_that_one_does_som
     two.sit("b", "b 2");
     let sandbox = ids::session();
     let told = |seat: &Seat| {
-        let news = seat.news(&sandbox);
+        let news = news(seat, &sandbox);
         let others = news.others.clone();
-        seat.told(news);
+        news.told();
         others
     };
     assert!(told(&one).is_empty(), "the other one has not used it");
-    assert_eq!(two.news(&sandbox).others, ["a 1"]);
+    assert_eq!(news(&two, &sandbox).others, ["a 1"]);
     assert_eq!(told(&two), ["a 1"], "the answer before was never made");
     assert_eq!(told(&one), ["b 2"]);
     assert!(told(&one).is_empty() && told(&two).is_empty(), "once");
@@ -142,13 +148,13 @@ fn a_client_notices_that_its_sandbox_is_another_one() {
     let one = seat(&seats, "acme", "one");
     let (first, second) = (ids::session(), ids::session());
     let told = |sandbox: &SessionId| {
-        let news = one.news(sandbox);
+        let news = news(&one, sandbox);
         let another = news.another;
-        one.told(news);
+        news.told();
         another
     };
     assert!(!told(&first) && !told(&first));
-    assert!(one.news(&second).another);
+    assert!(news(&one, &second).another);
     assert!(told(&second), "the answer before was never made");
     assert!(!told(&second), "once");
     one.gave_up();

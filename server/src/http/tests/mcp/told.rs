@@ -1,5 +1,6 @@
 //! What people can read of what a client was told: all of it, word for word.
 
+use axum::body::to_bytes;
 use serde_json::{Value, json};
 
 use super::{Client, busy_session, cancel_while_it_runs, messages, sessions};
@@ -116,6 +117,45 @@ async fn what_there_is_to_say_of_a_sandbox_comes_once_with_the_next_answer_which
     let reset = probe.text("reset_sandbox", json!({})).await;
     assert!(reset.contains(AGAIN) && reset.contains("\n\nthe sandbox is deleted"), "{reset}");
     assert_eq!(kept(&app, &session).await[0].1, reset);
+}
+
+#[tokio::test]
+async fn of_calls_at_once_one_says_what_there_is_to_say() {
+    let app = TestApp::start().await;
+    let (one, two) =
+        (Client::begin(&app, &app.agent, "one", "").await, Client::begin(&app, &app.agent, "two", "").await);
+    let at_once = async |client: &Client<'_>, note: &str| {
+        let list = || client.text("shell_list", json!({}));
+        let all: [String; 4] = tokio::join!(list(), list(), list(), list()).into();
+        assert_eq!(all.iter().filter(|text| text.starts_with(note)).count(), 1, "{note}: {all:?}");
+        assert_eq!(all.iter().filter(|text| text.contains("[glassbox]")).count(), 1, "{note}: {all:?}");
+    };
+    one.text("shell_list", json!({})).await;
+    at_once(&two, "[glassbox] another client (one 1.0)").await;
+    at_once(&one, "[glassbox] another client (two 1.0)").await;
+    one.text("reset_sandbox", json!({})).await;
+    at_once(&one, "[glassbox] this is a new, empty sandbox").await;
+    at_once(&two, "[glassbox] the sandbox of this workspace is another one").await;
+}
+
+#[tokio::test]
+async fn a_call_that_waits_does_not_keep_what_there_is_to_say_from_the_next() {
+    let app = TestApp::start().await;
+    let (one, two) =
+        (Client::begin(&app, &app.agent, "one", "").await, Client::begin(&app, &app.agent, "two", "").await);
+    let begun = two.text("shell_exec", json!({"command": "hang", "timeout": 0})).await;
+    assert!(begun.starts_with("still running"), "{begun}");
+    one.text("shell_list", json!({})).await;
+    let wait =
+        json!({"jsonrpc": "2.0", "id": 700, "method": "tools/call", "params": {"name": "shell_wait", "arguments": {}}});
+    // The answer's head is there, and the call waits.
+    let waiting = two.post(&wait).begin().await;
+    let met = two.text("shell_list", json!({})).await;
+    assert!(met.starts_with("[glassbox] another client (one 1.0)"), "{met}");
+    two.text("shell_kill", json!({})).await;
+    let answer = to_bytes(waiting.into_body(), usize::MAX).await.expect("the whole body");
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.contains("killed (exit=143)") && !answer.contains("[glassbox]"), "once: {answer}");
 }
 
 #[tokio::test]
