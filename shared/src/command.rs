@@ -11,6 +11,9 @@ use crate::session::DeathCause;
 /// Longest command text: what one argument of a Linux process can hold, less room for the rest.
 pub const MAX_COMMAND_BYTES: usize = 120 * 1024;
 
+/// A command may run for a day, unless the server is configured or asked otherwise.
+pub const DEFAULT_LIMIT_SECONDS: f64 = 86_400.0;
+
 /// Why nobody can know how a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "reason", rename_all = "snake_case")]
@@ -144,6 +147,42 @@ pub struct CommandView {
     pub out_of_memory: bool,
     /// What a kill did, if there was one.
     pub kill: Option<KillReport>,
+}
+
+impl CommandView {
+    /// One that was asked for at `created_at`, and of which nothing is known yet. It runs in the workspace, for at most
+    /// [`DEFAULT_LIMIT_SECONDS`], with both channels in one, unless the caller says otherwise.
+    pub fn starting(
+        session_id: SessionId,
+        command_id: CommandId,
+        number: u64,
+        command: impl Into<String>,
+        actor: Actor,
+        created_at: f64,
+    ) -> Self {
+        Self {
+            command_id,
+            session_id,
+            number,
+            command: command.into(),
+            cwd: None,
+            split: false,
+            actor,
+            state: CommandState::Starting,
+            created_at,
+            started_at: None,
+            ended_at: None,
+            pid: None,
+            limit_seconds: DEFAULT_LIMIT_SECONDS,
+            output_bytes: 0,
+            output_missing_bytes: 0,
+            last_output_at: None,
+            output_closed: false,
+            output_complete: false,
+            out_of_memory: false,
+            kill: None,
+        }
+    }
 }
 
 /// POST `/v1/sessions/{id}/commands`.

@@ -77,28 +77,9 @@ pub(crate) fn session() -> SessionRecord {
 }
 
 pub(crate) fn command(session: &SessionId, number: u64) -> CommandView {
-    CommandView {
-        command_id: ids::command(),
-        session_id: session.clone(),
-        number,
-        command: "echo 'ä' \u{1F980}\n".into(),
-        cwd: Some("src".into()),
-        split: true,
-        actor: Actor::Agent { name: "agent-7".into() },
-        state: CommandState::Starting,
-        created_at: 10.0 + number as f64,
-        started_at: None,
-        ended_at: None,
-        pid: None,
-        limit_seconds: 86400.0,
-        output_bytes: 0,
-        output_missing_bytes: 0,
-        last_output_at: None,
-        output_closed: false,
-        output_complete: false,
-        out_of_memory: false,
-        kill: None,
-    }
+    let (agent, at) = (Actor::Agent { name: "agent-7".into() }, 10.0 + number as f64);
+    let begun = CommandView::starting(session.clone(), ids::command(), number, "echo 'ä' \u{1F980}\n", agent, at);
+    CommandView { cwd: Some("src".into()), split: true, ..begun }
 }
 
 fn every_command_state() -> Vec<CommandState> {

@@ -207,28 +207,9 @@ mod tests {
 
     /// One that began at second 100.
     fn command(state: CommandState, ended_at: Option<f64>) -> CommandView {
-        CommandView {
-            command_id: ID.parse().expect("an id"),
-            session_id: "sbx_aaaaaaaaaaaaaaaaaaaa".parse().expect("an id"),
-            number: 1,
-            command: "true".into(),
-            cwd: None,
-            split: false,
-            actor: agent(),
-            state,
-            created_at: 99.5,
-            started_at: Some(100.0),
-            ended_at,
-            pid: None,
-            limit_seconds: 3600.0,
-            output_bytes: 0,
-            output_missing_bytes: 0,
-            last_output_at: None,
-            output_closed: false,
-            output_complete: false,
-            out_of_memory: false,
-            kill: None,
-        }
+        let session = "sbx_aaaaaaaaaaaaaaaaaaaa".parse().expect("an id");
+        let begun = CommandView::starting(session, ID.parse().expect("an id"), 1, "true", agent(), 99.5);
+        CommandView { state, started_at: Some(100.0), ended_at, limit_seconds: 3600.0, ..begun }
     }
 
     fn killed(signal: i32, took_ms: u64, survivors: Vec<Survivor>) -> CommandView {

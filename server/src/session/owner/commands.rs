@@ -1,6 +1,6 @@
 //! Commands of a session: begun within its limits, and let go when their drivers are done.
 
-use glassbox_shared::command::{CommandState, CommandView};
+use glassbox_shared::command::CommandView;
 use glassbox_shared::error::ErrorCode;
 use glassbox_shared::helper::{DEFAULT_GRACE_MS, Start};
 use glassbox_shared::live::Event;
@@ -50,26 +50,17 @@ impl Owner {
         record.last_used_at = clock::now();
         let (id, number) = (ids::command(), record.commands_total);
         let view = CommandView {
-            command_id: id.clone(),
-            session_id: record.id.clone(),
-            number,
-            command: command.command.clone(),
             cwd: command.cwd.clone(),
             split: command.split,
-            actor: who.actor,
-            state: CommandState::Starting,
-            created_at: clock::now(),
-            started_at: None,
-            ended_at: None,
-            pid: None,
             limit_seconds: command.limit.as_secs_f64(),
-            output_bytes: 0,
-            output_missing_bytes: 0,
-            last_output_at: None,
-            output_closed: false,
-            output_complete: false,
-            out_of_memory: false,
-            kill: None,
+            ..CommandView::starting(
+                record.id.clone(),
+                id.clone(),
+                number,
+                command.command.clone(),
+                who.actor,
+                clock::now(),
+            )
         };
         self.drivers.store.update_session(&record).await?;
         let new = NewCommand {
