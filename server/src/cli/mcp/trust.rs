@@ -53,9 +53,14 @@ pub(super) fn advice(error: &(dyn Error + 'static), host: &str) -> Option<String
 
 fn refused(why: &CertificateError, host: &str) -> String {
     match why {
-        CertificateError::UnknownIssuer => "no authority that is trusted here vouches for its certificate; name a \
-                                            file with its authority's certificate by --ca-file or GLASSBOX_CA_FILE"
-            .to_owned(),
+        // The latter two: of several authorities with the same name, another one is trusted.
+        CertificateError::UnknownIssuer
+        | CertificateError::BadSignature
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "no authority that is trusted here vouches for its certificate; name a file with its authority's certificate \
+             by --ca-file or GLASSBOX_CA_FILE"
+                .to_owned()
+        }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             format!("its certificate is not for the name {host}; give the address by a name that is in the certificate")
         }
@@ -174,6 +179,9 @@ mod tests {
         let port = at_a_port(speaks).await;
         let right = format!("https://localhost:{port}");
         let why = told(&right, None).await;
+        assert!(why.contains("--ca-file or GLASSBOX_CA_FILE"), "{why}");
+        // One that has the same name.
+        let why = told(&right, Some(&own(IsCa::NoCa).0)).await;
         assert!(why.contains("--ca-file or GLASSBOX_CA_FILE"), "{why}");
         let why = told(&format!("https://127.0.0.1:{port}"), Some(&certificate)).await;
         assert!(why.contains("is not for the name 127.0.0.1"), "{why}");
