@@ -1,11 +1,14 @@
-//! Made-up sessions and commands for tests.
+//! Made-up sessions, commands and files for tests.
 
 use std::collections::BTreeMap;
 
 use glassbox_shared::actor::Actor;
 use glassbox_shared::command::{CommandState, CommandView};
+use glassbox_shared::files::{FileEntry, FileType, FolderPage, JobKind, JobView};
 use glassbox_shared::id::{CommandId, SessionId};
 use glassbox_shared::session::{ControlView, DeathCause, Limits, Profile, RestartView, SessionState, SessionView};
+
+use super::files::{shown, shown_name};
 
 fn twenty(number: u64) -> String {
     format!("{number:0>20}").bytes().map(|digit| char::from(digit - b'0' + b'a')).collect()
@@ -26,26 +29,10 @@ pub fn agent() -> Actor {
 /// A running command of session 1, made at second `number`.
 pub fn command(number: u64, text: &str) -> CommandView {
     CommandView {
-        command_id: command_id(number),
-        session_id: session_id(1),
-        number,
-        command: text.to_owned(),
-        cwd: None,
-        split: false,
-        actor: agent(),
         state: CommandState::Running,
-        created_at: number as f64,
         started_at: Some(number as f64),
-        ended_at: None,
         pid: Some(7),
-        limit_seconds: 86_400.0,
-        output_bytes: 0,
-        output_missing_bytes: 0,
-        last_output_at: None,
-        output_closed: false,
-        output_complete: false,
-        out_of_memory: false,
-        kill: None,
+        ..CommandView::starting(session_id(1), command_id(number), number, text, agent(), number as f64)
     }
 }
 
@@ -78,4 +65,43 @@ pub fn session(number: u64) -> SessionView {
 
 pub fn restart(at: f64) -> RestartView {
     RestartView { at, cause: Some(DeathCause::Oom), kept: "the workspace".to_owned(), lost: "processes".to_owned() }
+}
+
+/// A file, or what else `kind` says.
+pub fn entry(path: &str, kind: FileType, version: &str) -> FileEntry {
+    FileEntry {
+        path: path.to_owned(),
+        name: shown_name(path),
+        kind,
+        size: 7,
+        mode: "0644".to_owned(),
+        uid: 0,
+        gid: 0,
+        owner: None,
+        modified: 1.0,
+        version: version.to_owned(),
+        target: None,
+    }
+}
+
+/// A page of a folder.
+pub fn page(path: &str, total: u64, entries: Vec<FileEntry>, next: Option<&str>) -> FolderPage {
+    let (path, next) = (path.to_owned(), next.map(str::to_owned));
+    FolderPage { name: shown_name(&path), path, version: "v1".to_owned(), total, entries, next }
+}
+
+/// A deletion by the agent, begun at second 10.
+pub fn deletion(path: &str, done: u64) -> JobView {
+    JobView {
+        job_id: "job_aaaaaaaaaaaaaaaaaaaa".to_owned(),
+        kind: JobKind::Delete,
+        path: path.to_owned(),
+        name: shown(path),
+        to: None,
+        to_name: None,
+        by: agent(),
+        since: 10.0,
+        done,
+        bytes: 0,
+    }
 }

@@ -2,17 +2,19 @@
 
 use gloo_net::http::Request;
 use serde::Serialize;
+use serde_json::Value;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{AbortController, AbortSignal, Blob, ReadableStreamDefaultReader};
 
 use glassbox_shared::files::{
-    FileEntry, FolderPage, JobLine, MakeFolder, MoveEntry, SortBy, SortOrder, StartUpload, UploadProgress, UploadView,
-    WatchAnswer,
+    FileEntry, FolderPage, JobLine, JobView, MakeFolder, MoveEntry, SortBy, SortOrder, StartUpload, UploadProgress,
+    UploadView, WatchAnswer,
 };
 use glassbox_shared::id::SessionId;
 
 use crate::page::api::{Failure, answer, get, read, understand, with};
+use crate::state::files::jobs;
 
 /// A line of a job's answer is far shorter; beyond it something else is speaking.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -136,6 +138,17 @@ pub async fn drop_upload(session: &SessionId, id: &str) -> Result<(), Failure> {
 pub async fn watch(session: &SessionId, path: &str, version: &str, wait: u32) -> Result<WatchAnswer, Failure> {
     let version = String::from(js_sys::encode_uri_component(version));
     get(&format!("{}/watch?path={path}&version={version}&wait={wait}", base(session))).await
+}
+
+/// Copies and deletions that are under way.
+pub async fn jobs(session: &SessionId) -> Result<Vec<JobView>, Failure> {
+    get::<Value>(&format!("{}/jobs", base(session))).await.map(jobs::read_all)
+}
+
+/// Stops one; the answer comes when it has stopped, and says how far it came.
+pub async fn stop_job(session: &SessionId, id: &str) -> Result<JobView, Failure> {
+    let answer: Value = read(Request::delete(&format!("{}/jobs/{id}", base(session))).build()).await?;
+    jobs::read(answer).map_err(|_| Failure::unreachable())
 }
 
 /// A call that can be given up.

@@ -6,7 +6,7 @@ use gloo_timers::future::TimeoutFuture;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
-use glassbox_shared::files::{FileEntry, WatchAnswer};
+use glassbox_shared::files::{FileEntry, JobView, WatchAnswer};
 use glassbox_shared::id::SessionId;
 use glassbox_shared::session::{Profile, SessionState};
 
@@ -22,6 +22,10 @@ use crate::state::session::{Doing, Session};
 /// Seconds that the server may hold the question for changes of the folder at the top. One question a tab at a time:
 /// a browser has six connections for a server, and other tabs want some of them.
 const WATCH_SECONDS: u32 = 5;
+/// The same while a copy or a deletion is under way, so that how far it is keeps moving.
+const JOB_SECONDS: u32 = 1;
+/// Rows that count as on the screen until it was measured.
+const FIRST_ROWS: usize = 60;
 /// Between two rounds, also when the server answers at once.
 const ROUND_MS: u32 = 500;
 /// While nobody looks, or after a question failed.
@@ -100,8 +104,10 @@ pub struct Files {
     pub dialog: RwSignal<Option<Dialog>>,
     /// Is the browser on the screen?
     pub visible: RwSignal<bool>,
-    range: StoredValue<(usize, usize)>,
-    begun: StoredValue<bool>,
+    /// Copies and deletions that are under way, whoever began them; as of the last look.
+    pub jobs: RwSignal<Vec<JobView>>,
+    /// The rows on the screen; `None` before it has begun.
+    range: StoredValue<Option<(usize, usize)>>,
 }
 
 impl Files {
@@ -126,8 +132,8 @@ impl Files {
             editing: RwSignal::new(false),
             dialog: RwSignal::new(None),
             visible: RwSignal::new(false),
-            range: StoredValue::new((0, 60)),
-            begun: StoredValue::new(false),
+            jobs: RwSignal::new(Vec::new()),
+            range: StoredValue::new(None),
         }
     }
 
@@ -158,10 +164,10 @@ impl Files {
 
     /// Starts to load and to follow, once.
     pub fn begin(self, profile: Profile) {
-        if self.begun.get_value() {
+        if self.range.get_value().is_some() {
             return;
         }
-        self.begun.set_value(true);
+        self.range.set_value(Some((0, FIRST_ROWS)));
         let home = match profile {
             Profile::Open => "/root",
             Profile::Hardened => "",
@@ -173,7 +179,7 @@ impl Files {
 
     /// These rows are on the screen: loads what they lack.
     pub fn shows(self, from: usize, to: usize) {
-        self.range.set_value((from, to));
+        self.range.set_value(Some((from, to)));
         self.fill();
     }
 
@@ -185,7 +191,7 @@ impl Files {
     }
 
     fn fill(self) {
-        let Some((from, to)) = self.range.try_get_value() else { return };
+        let Some((from, to)) = self.range.try_get_value().flatten() else { return };
         let asked = self.tree.try_update_untracked(|tree| {
             let needs = tree.needs(from, to);
             needs.into_iter().map(|(path, cursor)| (tree.turn, question(tree, path, cursor, PAGE as usize))).collect()
@@ -276,13 +282,18 @@ impl Files {
             TimeoutFuture::new(ROUND_MS).await;
             let Some(watched) = self.watched() else { return };
             let Some(state) = self.state().filter(|state| !matches!(state, SessionState::Ended { .. })) else { return };
+            let Some(jobs) = self.look_for_jobs(state).await else { return };
             if document().hidden() || watched.is_empty() || state != SessionState::Ready {
                 TimeoutFuture::new(REST_MS).await;
                 continue;
             }
             for (at, (path, version)) in watched.into_iter().enumerate() {
                 let Some(session) = self.session.try_get_value() else { return };
-                let wait = if at == 0 { WATCH_SECONDS } else { 0 };
+                let wait = match (at, jobs) {
+                    (0, 0) => WATCH_SECONDS,
+                    (0, _) => JOB_SECONDS,
+                    _ => 0,
+                };
                 match calls::watch(&session, &path, &version, wait).await {
                     Ok(answer) => self.heard(path, answer).await,
                     Err(failure) => {
@@ -294,6 +305,25 @@ impl Files {
                 }
             }
         }
+    }
+
+    /// How many jobs there are, as far as anybody looks; `None`: the page is gone.
+    async fn look_for_jobs(self, state: SessionState) -> Option<usize> {
+        let visible = self.visible.try_get_untracked()? && !document().hidden();
+        let jobs = if state != SessionState::Ready {
+            // They went with the sandbox.
+            Vec::new()
+        } else if visible {
+            // Where that fails, rather none than some of which nobody knows whether they still run.
+            calls::jobs(&self.session.try_get_value()?).await.unwrap_or_default()
+        } else {
+            return Some(0);
+        };
+        let count = jobs.len();
+        if self.jobs.try_with_untracked(|known| *known != jobs)? {
+            self.jobs.try_set(jobs);
+        }
+        Some(count)
     }
 
     /// `None`: deleted.

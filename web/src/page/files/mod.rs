@@ -1,7 +1,7 @@
 //! The files of a session: a tree with columns beside the output, and one file in place of it.
 //!
 //! - [`hub`]: what the parts share, and the task that follows changes; [`calls`]: the REST calls
-//! - [`table`]: the rows; [`dialogs`]: new folder, rename, delete; [`uploads`]
+//! - [`table`]: the rows; [`dialogs`]: new folder, rename, delete; [`uploads`]; [`jobs`]: what others copy and delete
 //! - [`view`]: a file: text, picture, numbers; editing; what changed
 //!
 //! Names and contents are hostile. Both are only ever text nodes (names isolated against text that runs the other way), and
@@ -10,6 +10,7 @@
 mod calls;
 mod dialogs;
 mod hub;
+mod jobs;
 mod table;
 mod uploads;
 mod view;
@@ -27,6 +28,7 @@ use crate::state::words;
 pub use dialogs::Dialogs as FileDialogs;
 use hub::Dialog;
 pub use hub::{Files, has_drafts, is_written_by, use_files};
+use jobs::JobList;
 use table::Table;
 use uploads::{UploadList, Uploads, files_of};
 pub use view::FilePane;
@@ -115,6 +117,7 @@ pub fn FilePanel() -> impl IntoView {
             </div>
             <Table />
             <UploadList uploads />
+            <JobList />
             {part(move || entry.get().map(|entry| {
                 let folder = is_folder(&entry);
                 let href = calls::address(&files.session(), &entry.path, folder);

@@ -1,8 +1,11 @@
-//! The files of a session: a tree of folders, opened one by one and loaded page by page, shown as rows of one table.
+//! The tree: folders, opened one by one and loaded page by page, shown as rows of one table.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use glassbox_shared::files::{FileEntry, FileType, FolderPage, SortBy, SortOrder, path};
+use glassbox_shared::files::{FileEntry, FolderPage, SortBy, SortOrder};
+
+use super::marks::Marks;
+use super::names::{is_folder, parent};
 
 /// Entries asked for at a time, the most that the server gives: a jump to the end of a large folder passes all pages.
 pub const PAGE: u32 = 1_000;
@@ -41,21 +44,6 @@ pub struct Row {
     pub fresh: bool,
 }
 
-/// What became of the open file since it was loaded.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Fate {
-    /// It is another one now.
-    Changed {
-        /// This one.
-        version: String,
-    },
-    /// Nothing is there any more.
-    Gone {
-        /// When that was noticed.
-        at: f64,
-    },
-}
-
 /// The tree.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tree {
@@ -67,78 +55,12 @@ pub struct Tree {
     /// What names of the root's entries must hold.
     pub filter: String,
     folders: BTreeMap<String, Folder>,
-    fresh: BTreeSet<String>,
-    /// What the person at this page makes or changes: `None` while it is under way, then the version that they left. An
-    /// entry goes when the folder's list shows it.
-    own: BTreeMap<String, Option<String>>,
+    marks: Marks,
     /// Where each row comes from: folder by its place in `places`, entry, depth.
     lines: Vec<(u32, u32, u16)>,
     places: Vec<String>,
     /// Counts changes of what is asked for; late answers to older questions are dropped.
     pub turn: u32,
-}
-
-/// The folder that a path is in; the root of everything has none.
-pub fn parent(path: &str) -> Option<&str> {
-    match path.trim_end_matches('/').rsplit_once('/') {
-        Some(("", last)) if !last.is_empty() => Some("/"),
-        Some((parent, _)) => Some(parent),
-        None if path.is_empty() || path == "/" => None,
-        None => Some(""),
-    }
-}
-
-/// The path of a child with this name.
-pub fn child(folder: &str, name: &str) -> String {
-    let name = path::encode(name.as_bytes()).replace('/', "%2F");
-    match folder {
-        "" => name,
-        folder if folder.ends_with('/') => format!("{folder}{name}"),
-        folder => format!("{folder}/{name}"),
-    }
-}
-
-/// A path for people.
-pub fn shown(text: &str) -> String {
-    path::decode(text).map_or_else(|_| text.to_owned(), |bytes| path::display(&bytes))
-}
-
-/// The last part of a path for people.
-pub fn shown_name(text: &str) -> String {
-    path::decode(text).map_or_else(|_| text.to_owned(), |bytes| path::display(path::last(&bytes)))
-}
-
-/// Why a name cannot be given to a file, if it cannot.
-pub fn name_problem(name: &str) -> Option<&'static str> {
-    match name {
-        "" => Some("A name is needed."),
-        "." | ".." => Some("This name is taken by the system."),
-        name if name.contains('/') => Some("A name cannot hold a slash."),
-        name if name.contains('\0') => Some("A name cannot hold a byte 0."),
-        name if name.len() > path::MAX_NAME => Some("A name has at most 255 bytes."),
-        _ => None,
-    }
-}
-
-/// The folders from the top to `path`, each with its name for people.
-pub fn crumbs(path: &str) -> Vec<(String, String)> {
-    let mut crumbs = vec![(path.to_owned(), shown_name(path))];
-    let mut at = path;
-    while let Some(above) = parent(at) {
-        crumbs.push((above.to_owned(), shown_name(above)));
-        at = above;
-    }
-    crumbs.reverse();
-    crumbs
-}
-
-/// A folder, or a link to one?
-pub fn is_folder(entry: &FileEntry) -> bool {
-    match entry.kind {
-        FileType::Folder => true,
-        FileType::Link => entry.target.as_ref().is_some_and(|target| target.kind == Some(FileType::Folder)),
-        _ => false,
-    }
 }
 
 impl Tree {
@@ -265,24 +187,7 @@ impl Tree {
     /// A folder that changed was loaded again. What is new or different is marked.
     pub fn again(&mut self, turn: u32, path: &str, page: FolderPage) {
         let Some(folder) = self.folders.get_mut(path).filter(|_| turn == self.turn) else { return };
-        let complete = folder.next.is_none();
-        let before: HashMap<&str, &str> =
-            folder.entries.iter().map(|entry| (entry.path.as_str(), entry.version.as_str())).collect();
-        for entry in &page.entries {
-            let known = before.get(entry.path.as_str());
-            // A folder changes with each file in it; that is told at the file.
-            let changed = match known {
-                Some(version) => *version != entry.version && !is_folder(entry),
-                None => complete,
-            };
-            // A new folder of one's own may have got something since.
-            let is_own = |version: &String| *version == entry.version || is_folder(entry);
-            if self.own.get(&entry.path).is_some_and(|own| own.as_ref().is_some_and(is_own)) {
-                self.own.remove(&entry.path);
-            } else if changed {
-                self.fresh.insert(entry.path.clone());
-            }
-        }
+        self.marks.compare(&folder.entries, folder.next.is_none(), &page.entries);
         *folder = Folder {
             version: page.version,
             total: page.total,
@@ -318,29 +223,23 @@ impl Tree {
 
     /// The person at this page begins to make or change what is at this path. Until [`Tree::acted`] nothing is marked there.
     pub fn acts(&mut self, path: &str) {
-        self.own.insert(path.to_owned(), None);
+        self.marks.acts(path);
     }
 
     /// They did; `version` is what they left there, `None`: nothing.
     pub fn acted(&mut self, path: &str, version: Option<String>) {
-        self.own.remove(path);
-        let Some(version) = version else { return };
-        if self.listed(path).is_some_and(|entry| entry.version == version) {
-            // The list was quicker than the answer.
-            self.fresh.remove(path);
-        } else {
-            self.own.insert(path.to_owned(), Some(version));
-        }
+        let listed = self.listed(path).map(|entry| entry.version.clone());
+        self.marks.acted(path, version, listed.as_deref());
     }
 
     /// Is something of theirs under way there?
     pub fn is_acting(&self, path: &str) -> bool {
-        self.own.get(path) == Some(&None)
+        self.marks.is_acting(path)
     }
 
     /// Someone looked at it.
     pub fn looked_at(&mut self, path: &str) {
-        self.fresh.remove(path);
+        self.marks.looked_at(path);
     }
 
     fn lay_out(&mut self) {
@@ -389,7 +288,7 @@ impl Tree {
             depth: depth.into(),
             entry: entry.cloned(),
             open: is(&|path| path != self.root && self.folders.contains_key(path)),
-            fresh: is(&|path| self.fresh.contains(path) && !self.is_acting(path)),
+            fresh: is(&|path| self.marks.is_fresh(path)),
         })
     }
 
@@ -411,28 +310,11 @@ impl Tree {
 
 #[cfg(test)]
 mod tests {
+    use glassbox_shared::files::FileType;
+
+    use super::super::child;
     use super::*;
-
-    fn entry(path: &str, kind: FileType, version: &str) -> FileEntry {
-        FileEntry {
-            path: path.to_owned(),
-            name: shown_name(path),
-            kind,
-            size: 7,
-            mode: "0644".to_owned(),
-            uid: 0,
-            gid: 0,
-            owner: None,
-            modified: 1.0,
-            version: version.to_owned(),
-            target: None,
-        }
-    }
-
-    fn page(path: &str, total: u64, entries: Vec<FileEntry>, next: Option<&str>) -> FolderPage {
-        let (path, next) = (path.to_owned(), next.map(str::to_owned));
-        FolderPage { name: shown_name(&path), path, version: "v1".to_owned(), total, entries, next }
-    }
+    use crate::state::samples::{entry, page};
 
     fn files(folder: &str, numbers: std::ops::Range<u32>) -> Vec<FileEntry> {
         numbers.map(|number| entry(&child(folder, &format!("{number:05}")), FileType::File, "a")).collect()
@@ -488,94 +370,11 @@ mod tests {
     }
 
     #[test]
-    fn what_the_agent_changed_is_marked_until_someone_looks() {
-        let mut tree = Tree::new("");
-        let folder = entry("d", FileType::Folder, "a");
-        tree.page(0, "", page("", 2, vec![folder.clone(), entry("x", FileType::File, "a")], None));
-        let fresh =
-            |tree: &Tree| (0..tree.len()).map(|at| tree.row(at).is_some_and(|row| row.fresh)).collect::<Vec<_>>();
-        assert_eq!(fresh(&tree), [false, false]);
-        let changed = FileEntry { version: "b".to_owned(), ..folder };
-        let entries = vec![changed, entry("new", FileType::File, "a"), entry("x", FileType::File, "b")];
-        tree.again(0, "", page("", 3, entries, None));
-        assert_eq!(fresh(&tree), [false, true, true]);
-        tree.looked_at("x");
-        assert_eq!(fresh(&tree), [false, true, false]);
-    }
-
-    #[test]
-    fn what_one_did_oneself_is_not_marked_whoever_hears_of_it_first() {
-        let version = |version: &str| FileEntry { version: version.to_owned(), ..entry("x", FileType::File, "") };
-        let listed = |version: FileEntry| page("", 1, vec![version], None);
-        let fresh = |tree: &Tree| tree.row(0).is_some_and(|row| row.fresh);
-        let mut tree = Tree::new("");
-        tree.page(0, "", listed(version("a")));
-
-        tree.acts("x");
-        tree.again(0, "", listed(version("b")));
-        assert!(!fresh(&tree), "the list came before the answer");
-        tree.acted("x", Some("b".to_owned()));
-        assert!(!fresh(&tree) && !tree.is_acting("x"));
-
-        tree.acts("x");
-        tree.acted("x", Some("c".to_owned()));
-        tree.again(0, "", listed(version("b")));
-        tree.again(0, "", listed(version("c")));
-        assert!(!fresh(&tree), "the answer came before the list");
-
-        tree.acts("x");
-        tree.again(0, "", listed(version("theirs")));
-        tree.acted("x", Some("d".to_owned()));
-        assert!(fresh(&tree), "somebody else was quicker");
-        tree.looked_at("x");
-        tree.again(0, "", listed(version("d")));
-        assert!(!fresh(&tree));
-
-        tree.acts("x");
-        tree.again(0, "", listed(version("e")));
-        tree.acted("x", None);
-        assert!(fresh(&tree), "ours was refused");
-    }
-
-    #[test]
-    fn a_new_folder_of_ones_own_is_not_marked_and_what_an_agent_puts_there_later_is() {
-        let mut tree = Tree::new("");
-        tree.page(0, "", page("", 0, vec![], None));
-        tree.acts("d");
-        tree.acted("d", Some("a".to_owned()));
-        tree.again(0, "", page("", 1, vec![entry("d", FileType::Folder, "b")], None));
-        assert_eq!(tree.row(0).map(|row| row.fresh), Some(false));
-        tree.again(0, "", page("", 0, vec![], None));
-        tree.again(0, "", page("", 1, vec![entry("d", FileType::Folder, "c")], None));
-        assert_eq!(tree.row(0).map(|row| row.fresh), Some(true), "someone made it anew");
-    }
-
-    #[test]
     fn an_open_folder_that_is_gone_closes() {
         let mut tree = Tree::new("/root");
         tree.page(0, "/root", page("/root", 1, vec![entry("/root/d", FileType::Folder, "a")], None));
         tree.open("/root/d");
         tree.again(0, "/root", page("/root", 0, vec![], None));
         assert_eq!((tree.len(), tree.open_folders()), (0, vec!["/root".to_owned()]));
-    }
-
-    #[test]
-    fn paths_are_taken_apart_and_put_together_without_loss() {
-        assert_eq!(
-            [parent("/"), parent(""), parent("/a"), parent("/a/b"), parent("a"), parent("a/b")],
-            [None, None, Some("/"), Some("/a"), Some(""), Some("a")]
-        );
-        assert_eq!([child("", "a b"), child("/", "ü"), child("x", "100%")], ["a%20b", "/%C3%BC", "x/100%25"]);
-        let tops: Vec<String> = crumbs("/root/a%0Ab").into_iter().map(|(path, _)| path).collect();
-        assert_eq!(tops, ["/", "/root", "/root/a%0Ab"]);
-        assert_eq!(shown_name("x/%E2%80%AEgpj.exe%FF"), "\\u{202e}gpj.exe\\xff");
-    }
-
-    #[test]
-    fn names_that_no_file_can_have_are_told_before_they_are_sent() {
-        assert!(
-            name_problem("a/b").is_some() && name_problem("..").is_some() && name_problem(&"x".repeat(256)).is_some()
-        );
-        assert_eq!(name_problem("<img src=x onerror=alert(1)>"), None);
     }
 }
