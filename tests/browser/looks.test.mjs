@@ -6,6 +6,7 @@ import { join } from 'node:path';
 
 import { NOT_SIGNED_IN } from './support/glass.mjs';
 import { DESKTOP, house } from './support/house.mjs';
+import { McpClient } from './support/mcp.mjs';
 import { SCREENSHOTS } from './support/paths.mjs';
 import { until } from './support/wait.mjs';
 
@@ -152,6 +153,19 @@ check('the file browser, a file, what changed in it, an editor, and the question
   await ann.page.getByRole('navigation', { name: 'Parts of the session' }).getByRole('button', { name: 'Files' }).click();
   await file('src').waitFor();
   problems.push(...(await look(ann, 'files')));
+  const since = Date.now() / 1000;
+  const jobs = [
+    { job_id: 'job_1', kind: 'delete', path: 'old', name: 'node_modules/.cache', by: { kind: 'agent', name: 'claude-code 2.1' }, since: since - 14, done: 18_204, bytes: 0 },
+    { job_id: 'job_2', kind: 'copy', path: 'data', name: 'data', to: 'backup', to_name: 'data-before-the-migration', by: { kind: 'human', name: 'Bob' }, since: since - 3, done: 12, bytes: 2_100_000 },
+  ];
+  // Real ones would be over before all pictures are taken.
+  await ann.page.route(/\/fs\/jobs$/, (route) => route.fulfill({ json: { jobs } }));
+  await ann.page.setViewportSize({ width: 390, height: WIDTHS[390] });
+  await until('both are listed', async () => (await ann.at('file-job').count()) === 2);
+  await ann.at('job-stop').first().click();
+  problems.push(...(await look(ann, 'file-jobs', ['1440', '390'])));
+  await ann.page.unroute(/\/fs\/jobs$/);
+  await ann.at('job-stop-cancel').click();
 
   await ann.page.setViewportSize({ width: 390, height: WIDTHS[390] });
   await ann.page.getByRole('navigation', { name: 'Parts of the session' }).getByRole('button', { name: 'Output' }).click();
@@ -245,6 +259,32 @@ check('a phone: one column, a bar at the bottom, and a kill by thumb', async ({ 
   await ann.commandIs(command, 'killed');
   await ann.shows('kill-result', /nothing left · by Ann$/);
   assert.deepEqual(small, [], 'everything to touch is 44 px high');
+});
+
+check('two agents that share a sandbox, in the list and on its page', async ({ agent, person }) => {
+  const problems = [];
+  const versions = { 'claude-code': '2.1.0', codex: '0.46.0' };
+  const clients = await Promise.all(Object.entries(versions).map(([name, version]) => McpClient.begin(agent, { name, version, workspace: 'payments' })));
+  for (const client of clients) await client.call('shell_exec', { command: 'echo "tests/test_pay.py::test_refund PASSED"' });
+  await clients[0].call('shell_exec', { command: 'for i in $(seq 40); do echo "tests/test_pay.py::test_case_$i PASSED"; done; exec sleep 1000', timeout: 0 });
+  const [session] = (await agent.sessions()).filter(({ metadata }) => metadata.mcp_workspace === 'payments');
+  const ann = await person();
+  await ann.openSessions();
+  await ann.at('row-clients').waitFor();
+  problems.push(...(await look(ann, 'together-list')));
+  await ann.openSession(session.session_id);
+  await ann.writes(/test_case_40 PASSED/);
+  await ann.at('clients').waitFor();
+  problems.push(...(await look(ann, 'together')));
+  await ann.page.getByRole('button', { name: 'Info' }).first().click();
+  await ann.at('clients-note').waitFor();
+  problems.push(...(await look(ann, 'together-info', ['1440'])));
+  await ann.page.setViewportSize({ width: 390, height: WIDTHS[390] });
+  await ann.page.getByRole('navigation', { name: 'Parts of the session' }).getByRole('button', { name: 'Info' }).click();
+  await ann.at('clients-note').waitFor();
+  problems.push(...(await look(ann, 'together-info', ['390'])));
+  await agent.kill(session.latest_command);
+  assertNone(problems);
 });
 
 check('what a model was told', async ({ agent, person }) => {

@@ -8,6 +8,7 @@ use glassbox_shared::text::plain;
 
 use super::book::stage;
 use super::look::{self, Glyph, Look, QUIET_SECONDS, Tone, look};
+use super::words;
 
 /// What the list knows of a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -163,13 +164,24 @@ impl Session {
             .then(self.view.session_id.cmp(&other.view.session_id))
     }
 
-    /// Does it match what someone typed? Name, agent, id, command.
+    /// `2 agents: claude-code 2.1, codex 0.9`: those that use the sandbox at once now. Hardly ever are they meant to, so it
+    /// is worth a word as soon as it is more than one.
+    pub fn together(&self) -> Option<String> {
+        let clients = &self.view.clients;
+        (clients.len() > 1 && !self.ended()).then(|| {
+            format!("{}: {}", words::count(clients.len() as u64, "agent", "agents"), plain(&clients.join(", ")))
+        })
+    }
+
+    /// Does it match what someone typed? Name, agents, id, command.
     pub fn matches(&self, text: &str) -> bool {
         let text = text.trim().to_lowercase();
         let command = self.latest.as_ref().map_or("", |command| command.command.as_str());
+        let own = [self.view.name.as_str(), self.view.created_by.name(), self.view.session_id.as_str(), command];
         text.is_empty()
-            || [self.view.name.as_str(), self.view.created_by.name(), self.view.session_id.as_str(), command]
-                .iter()
+            || own
+                .into_iter()
+                .chain(self.view.clients.iter().map(String::as_str))
                 .any(|field| field.to_lowercase().contains(&text))
     }
 }
@@ -234,6 +246,8 @@ pub fn may_purge(role: Role) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use glassbox_shared::session::EndReason;
+
     use super::*;
     use crate::state::samples;
 
@@ -299,6 +313,20 @@ mod tests {
     }
 
     #[test]
+    fn agents_are_named_as_soon_as_more_than_one_uses_the_sandbox() {
+        let of = |clients: &[&str]| {
+            let clients = clients.iter().map(|client| (*client).to_owned()).collect();
+            Session::new(SessionView { clients, ..samples::session(1) })
+        };
+        assert_eq!((of(&[]).together(), of(&["codex 0.9"]).together()), (None, None));
+        let mut both = of(&["claude\u{1b}[1m 2.1", "codex 0.9"]);
+        assert_eq!(both.together().as_deref(), Some("2 agents: claude 2.1, codex 0.9"));
+        assert!(both.matches("Codex") && !of(&[]).matches("codex"));
+        both.view.state = SessionState::Ended { reason: EndReason::Deleted };
+        assert_eq!(both.together(), None, "nobody uses what is gone");
+    }
+
+    #[test]
     fn who_may_run_and_write_is_said_in_words() {
         let mut view = samples::session(1);
         let [ann, bob] = ["Ann", "Bob"].map(|name| Actor::Human { name: name.to_owned() });
@@ -317,7 +345,7 @@ mod tests {
             "Someone else (Ann) is in control here. You can look at files and download them."
         );
         assert!(why(Doing::Write, Role::Viewer, &ann, &view).starts_with("You are signed in to watch."));
-        view.state = SessionState::Ended { reason: glassbox_shared::session::EndReason::Deleted };
+        view.state = SessionState::Ended { reason: EndReason::Deleted };
         assert_eq!(why(Doing::Run, Role::Operator, &ann, &view), "The session has ended.");
         assert!(may_act(Role::Operator) && !may_act(Role::Viewer));
     }

@@ -87,6 +87,8 @@ pub enum Name {
     Upload,
     /// What was.
     History,
+    /// More than one in one place.
+    Together,
 }
 
 /// One of the other icons.
@@ -126,6 +128,9 @@ pub fn Icon(name: Name) -> impl IntoView {
         Name::Link => "M6.750 9.250 12.750 3.250m-4 0h4v4M11 9.500v3.250H3.250V5H6.500",
         Name::Pencil => "m3 13 .6-2.700 7.100-7.100 2.100 2.100-7.100 7.100z",
         Name::Upload => "M8 10.250v-7.500m-3 3 3-3 3 3M3 13.250h10",
+        Name::Together => {
+            "M8.750 8A3.250 3.250 0 1 1 2.250 8a3.250 3.250 0 0 1 6.500 0zM13.750 8A3.250 3.250 0 1 1 7.250 8a3.250 3.250 0 0 1 6.500 0z"
+        }
         Name::History => "M3 8a5 5 0 1 0 1.500-3.600M3 3v2.500h2.500M8 5.250V8l2 1.250",
     };
     view! { <svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><path class="stroke" d=d /></svg> }

@@ -17,6 +17,10 @@ use crate::page::parts::icons::{Icon, Name};
 use crate::page::parts::state::State;
 use crate::state::session::{Session, may_delete, may_purge};
 
+/// What is shown by a word and a sign only, at more length.
+pub(super) const TOGETHER: &str = "They use this one sandbox at once, with the same files and processes, and are told so. To keep \
+                                   them apart, give each a workspace of its own: ?workspace=NAME in its MCP address.";
+
 fn control(session: &Session) -> String {
     match &session.view.control.holder {
         Actor::Agent { .. } => "agent in control".to_owned(),
@@ -50,11 +54,7 @@ pub fn Header() -> impl IntoView {
                 .is_some_and(|(me, session)| !session.ended() && may_delete(me.role, &me.actor, &session.view))
         })
     });
-    // Two agents in one sandbox are hardly ever meant to be there.
-    let together = Memo::new(move |_| {
-        let shared = |session: &&Session| session.view.clients.len() > 1;
-        session.with(|session| session.as_ref().filter(shared).map(|session| plain(&session.view.clients.join(", "))))
-    });
+    let together = Memo::new(move |_| session.with(|session| session.as_ref().and_then(Session::together)));
     let purging = RwSignal::new(false);
     let may_purge = Memo::new(move |_| ended.get() && account.me().is_some_and(|me| may_purge(me.role)));
     let side = move |pane: Pane, icon: Name, text: &'static str, title: &'static str| {
@@ -74,7 +74,7 @@ pub fn Header() -> impl IntoView {
                 <span title="Profile">{part(read(|session| session.view.profile.as_str().to_owned()))}</span>
             </p>
             {part(move || (!ended.get()).then(|| view! { <span class="badge" class:human=human title=since data-testid="control">{part(read(control))}</span> }))}
-            {part(move || together.get().map(|names| view! { <span class="badge" title="MCP clients that share this sandbox" data-testid="clients">{names}</span> }))}
+            {part(move || together.get().map(|names| view! { <span class="badge together" title=TOGETHER data-testid="clients"><Icon name=Name::Together /><span>{names}</span></span> }))}
             <div class="acts">
                 {part(move || (!ended.get()).then(|| side(Pane::Files, Name::Folder, "Files", "The files of the sandbox (f)")))}
                 {side(Pane::Info, Name::Info, "Info", "Facts about the session (i)")}

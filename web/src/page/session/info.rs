@@ -5,6 +5,7 @@ use leptos::prelude::*;
 
 use glassbox_shared::text::plain;
 
+use super::header::TOGETHER;
 use super::here::use_here;
 use super::row::RestartCard;
 use super::timeline::Timeline;
@@ -64,6 +65,7 @@ pub fn Info() -> impl IntoView {
             <button type="button" aria-pressed=attr(move || chosen().to_string()) class:chosen=attr(chosen) on:click=move |_| here.time_line.set(time_line)>{name}</button>
         }
     };
+    let together = Memo::new(move |_| session.with(|session| session.as_ref().and_then(Session::together)));
     let restarts =
         Memo::new(move |_| session.with(|session| session.as_ref().map_or(0, |session| session.view.restarts.len())));
     let metadata = Memo::new(move |_| {
@@ -75,6 +77,9 @@ pub fn Info() -> impl IntoView {
             <div class="segments" role="group" aria-label="Show">{tab(false, "Facts")}{tab(true, "Time line")}</div>
             {part(move || here.time_line.get().then(|| view! { <div class="scroll"><Timeline /></div> }))}
             <div class="scroll" hidden=attr(move || here.time_line.get())>
+                {part(move || together.get().map(|names| view! {
+                    <p class="together-note small" data-testid="clients-note"><strong>{names}</strong>" "{TOGETHER}</p>
+                }))}
                 <dl class="facts">
                     {fact("Made by", |session| plain(session.view.created_by.name()))}
                     <div><dt>"Made"</dt><dd><Ago at=at(|session| session.view.created_at) /></dd></div>

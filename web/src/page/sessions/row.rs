@@ -9,6 +9,7 @@ use glassbox_shared::text::plain;
 
 use crate::page::clock::use_clock;
 use crate::page::interop::browser;
+use crate::page::parts::icons::{Icon, Name};
 use crate::page::parts::state::State;
 use crate::page::store::use_store;
 use crate::state::look::{self, Look};
@@ -66,6 +67,7 @@ pub fn Row(id: SessionId) -> impl IntoView {
     let look = Memo::new(move |_| session.with(|session| session.as_ref().map(|session| session.look(clock.now()))));
     let ended = Memo::new(move |_| session.with(|session| session.as_ref().and_then(|session| ended(session, 0.0))));
     let time = Memo::new(move |_| session.with(|session| session.as_ref().map(|session| time(session, clock.now()))));
+    let together = Memo::new(move |_| session.with(|session| session.as_ref().and_then(Session::together)));
     let last_line_is_output =
         move || session.with(|session| session.as_ref().is_some_and(|session| !session.last_line.is_empty()));
     let name = read(|session| plain(&session.view.name));
@@ -88,6 +90,7 @@ pub fn Row(id: SessionId) -> impl IntoView {
                 <time class="figures" title=attr(move || time.get().map(|(_, at)| browser::exact_time(at)))>{part(move || time.get().map(|(text, _)| text))}</time>
                 <span class="second">
                     {part(move || ended.get().map(|look| view! { <State look /> }))}
+                    {part(move || together.get().map(|names| view! { <span class="together" data-testid="row-clients"><Icon name=Name::Together /><span>{names}</span></span> }))}
                     <span class="last" class:mono=last_line_is_output>{part(read(second))}</span>
                 </span>
             </a>
