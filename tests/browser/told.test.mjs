@@ -22,4 +22,11 @@ check('a human reads the very text that the model got, newest first, and markup 
   assert.match(first, /^still running after 0s; /);
   await ann.page.keyboard.press('Escape');
   await until('the dialog is closed', async () => !(await ann.at('told-text').first().isVisible()));
+  // What is about no command is found in the session's facts.
+  const list = await tool('shell_list', {});
+  await ann.page.getByRole('button', { name: 'Info' }).first().click();
+  await ann.at('told-all').click();
+  await until('all answers are shown', async () => (await texts()).length === 3);
+  assert.equal((await texts())[0], list.text);
+  assert.match(await ann.page.locator('.told-input').last().textContent(), /"command": ?"printf '<b>bold<\/b>/);
 });

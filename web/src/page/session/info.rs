@@ -9,6 +9,7 @@ use super::header::TOGETHER;
 use super::here::use_here;
 use super::row::RestartCard;
 use super::timeline::Timeline;
+use super::told::ToldInSession;
 use crate::page::clock::use_clock;
 use crate::page::interop::browser;
 use crate::page::parts::copy::Copy;
@@ -88,6 +89,7 @@ pub fn Info() -> impl IntoView {
                     {part(past)}
                     <div><dt>"Id"</dt><dd class="mono id"><span>{here.id().to_string()}</span><Copy text=here.id().to_string() what="the id" /></dd></div>
                 </dl>
+                <p class="small"><ToldInSession /></p>
                 <h3>"Limits"</h3>
                 <dl class="facts">
                     {fact("Memory", |session| words::memory(session.view.limits.memory_bytes))}

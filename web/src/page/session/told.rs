@@ -1,4 +1,4 @@
-//! What a model was told of a command: each call of a tool, and the very text that answered it.
+//! What models were told: each call of a tool, and the very text that answered it, of a command or of a whole session.
 
 use crate::page::parts::part::part;
 use leptos::prelude::*;
@@ -21,6 +21,7 @@ const PAGE: usize = 10;
 #[derive(Debug, Clone, Deserialize)]
 struct Call {
     tool: String,
+    input: String,
     at: f64,
     ended_at: f64,
     text: String,
@@ -46,17 +47,33 @@ pub fn Told(command: Memo<Option<CommandView>>, id: CommandId) -> impl IntoView 
                 "As told"
             </button>
         </Show>
-        <Modal open label="What the model was told" class="sheet told"><List id=id.get_value() open /></Modal>
+        <Modal open label="What the model was told" class="sheet told"><List command=Some(id.get_value()) open /></Modal>
+    }
+}
+
+/// The button for all that models were told in this session, also what was about no command.
+#[component]
+pub fn ToldInSession() -> impl IntoView {
+    let open = RwSignal::new(false);
+    view! {
+        <button type="button" class="link" on:click=move |_| open.set(true) data-testid="told-all">"What models were told"</button>
+        <Modal open label="What the model was told" class="sheet told"><List command=None open /></Modal>
     }
 }
 
 #[component]
-fn List(id: CommandId, open: RwSignal<bool>) -> impl IntoView {
+fn List(command: Option<CommandId>, open: RwSignal<bool>) -> impl IntoView {
     let here = use_here();
     let session = here.id();
+    let nothing = if command.is_some() {
+        "Nothing: it was not started by a tool, or no call has been answered yet."
+    } else {
+        "Nothing yet: no model has called a tool here."
+    };
+    let of = command.map_or_else(String::new, |id| format!("&command_id={id}"));
     let told = Paged::new(move |before: Option<String>| {
         let before = before.map_or_else(String::new, |before| format!("&before={before}"));
-        let address = format!("/v1/history/{session}/tool-calls?command_id={id}&limit={PAGE}{before}");
+        let address = format!("/v1/history/{session}/tool-calls?limit={PAGE}{of}{before}");
         async move {
             let page: Calls = api::get(&address).await?;
             Page::Ok((page.calls, page.next.map(|next| next.to_string())))
@@ -73,6 +90,7 @@ fn List(id: CommandId, open: RwSignal<bool>) -> impl IntoView {
                 view! {
                     <li>
                         <p class="small muted"><code>{visible::visible_line(&call.tool)}</code>" answered "<Ago at=call.ended_at />", after "{took}</p>
+                        <p class="told-input mono small muted" title=visible::visible_line(&call.input)>{visible::visible_line(&call.input)}</p>
                         <pre class="text" data-testid="told-text">{visible::visible(&call.text)}</pre>
                     </li>
                 }
@@ -81,9 +99,7 @@ fn List(id: CommandId, open: RwSignal<bool>) -> impl IntoView {
         <p class="muted" role="status">
             {part(move || match told.stage.get() {
                 Stage::Loading => view! { "Reading…" }.into_any(),
-                Stage::All if told.items.with(Vec::is_empty) => {
-                    view! { "Nothing: it was not started by a tool, or no call has been answered yet." }.into_any()
-                }
+                Stage::All if told.items.with(Vec::is_empty) => nothing.into_any(),
                 Stage::All => ().into_any(),
                 Stage::More => view! { <button type="button" class="link" on:click=move |_| told.more()>"Earlier calls"</button> }.into_any(),
                 Stage::Failed(why) => view! {
