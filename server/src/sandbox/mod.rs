@@ -73,6 +73,13 @@ impl Default for SandboxConfig {
     }
 }
 
+impl SandboxConfig {
+    /// The schemas of all tools of such a sandbox, which need not be there yet.
+    pub fn tools(&self, format: Format) -> Vec<Value> {
+        schemas_waiting(format, self.exec_timeout.as_secs_f64())
+    }
+}
+
 /// What can go wrong with a sandbox as such. What goes wrong in it is a text for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxError {
@@ -136,7 +143,7 @@ impl Sandbox {
         }
     }
 
-    /// The schemas of all tools, for a model's API. They say how long calls wait here.
+    /// The schemas of all tools, for a model's API. They say how long calls wait here. [`SandboxConfig::tools`] are the same.
     pub fn tools(&self, format: Format) -> Vec<Value> {
         schemas_waiting(format, self.exec_timeout)
     }

@@ -80,7 +80,8 @@ impl Server {
         );
         runtime.prepare_helper().await.context("the helper could not be put in its place")?;
         let store = Store::open(&data.database()).context("the database cannot be opened")?;
-        let access = Access::new(store.clone(), config.static_keys.clone()).with_secret(data.instance());
+        let access = Access::new(store.clone(), config.static_keys.clone())
+            .with_secret(&store.server_secret().await.context("the database cannot be read")?);
         let feed = Feed::default();
         let settings = session_settings(&config, &data);
         let sessions = Sessions::start(runtime, store.clone(), feed.clone(), settings, shutdown.clone()).await?;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use glassbox_shared::command::{CommandState, CommandView, Interruption};
 use glassbox_shared::id::{CommandId, SessionId};
-use glassbox_shared::session::{EndReason, RestartView, SessionState};
+use glassbox_shared::session::{EndReason, SessionState};
 
 use super::owner::Begin;
 use super::registry::Sessions;
@@ -118,13 +118,7 @@ impl Sessions {
             self.bring_back(self.prepare(record, newest, None), Begin::Adopt);
             return Ok(());
         }
-        record.restarts.push(RestartView {
-            at: clock::now(),
-            cause: None,
-            kept: "all files in the workspace".into(),
-            lost: "running commands, background processes, and files outside the workspace".into(),
-        });
-        record.state = SessionState::Restarting;
+        sandbox::begin_restart(&mut record, None);
         self.bring_back(self.prepare(record, newest, None), Begin::Remake);
         Ok(())
     }

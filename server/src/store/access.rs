@@ -51,6 +51,11 @@ impl Store {
         .await
     }
 
+    /// What only this server knows, the same after a restart and in what is restored from a backup.
+    pub async fn server_secret(&self) -> Result<String, StoreError> {
+        self.read(|connection| Ok(connection.query_row("SELECT secret FROM server", [], |row| row.get(0))?)).await
+    }
+
     /// Does any tenant have an active operator's key?
     pub async fn has_operator_key(&self) -> Result<bool, StoreError> {
         self.read(|connection| {

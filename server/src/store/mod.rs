@@ -57,6 +57,7 @@ const MIGRATIONS: &[M<'static>] = &[
     M::up(include_str!("schema/2.sql")),
     M::up(include_str!("schema/3.sql")),
     M::up(include_str!("schema/4.sql")),
+    M::up(include_str!("schema/5.sql")),
 ];
 
 /// What can go wrong when something is to be remembered. In every case nothing was changed.

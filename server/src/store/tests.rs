@@ -134,6 +134,15 @@ async fn sessions_survive_a_restart_as_they_were() {
 }
 
 #[tokio::test]
+async fn a_server_has_a_secret_of_its_own_and_keeps_it() {
+    let store = open();
+    let secret = store.server_secret().await.expect("read");
+    assert!(secret.len() == 64 && secret != open().server_secret().await.expect("read"));
+    let store = store.reopen().await;
+    assert_eq!(store.server_secret().await.expect("read"), secret);
+}
+
+#[tokio::test]
 async fn an_ended_session_stays_ended() {
     let store = open();
     let mut record = session();

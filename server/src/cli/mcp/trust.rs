@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use anyhow::Context as _;
-use reqwest::{Certificate, ClientBuilder};
+use reqwest::{Certificate, ClientBuilder, Url};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::{self, CertificateError, RootCertStore};
@@ -36,12 +36,15 @@ pub(super) fn trusting_nobody(client: ClientBuilder) -> ClientBuilder {
 }
 
 /// What is wrong between us and the server, and what to do, where that is about TLS; `None`: it is something else.
-pub(super) fn advice(error: &(dyn Error + 'static), host: &str) -> Option<String> {
+pub(super) fn advice(error: &(dyn Error + 'static), address: &Url) -> Option<String> {
     if cause::<hyper::Error>(error).is_some_and(hyper::Error::is_parse) {
-        return Some(
-            "what answered there is no HTTP; if the server speaks HTTPS, begin its address with https://".into(),
-        );
+        let what = "what answered there is no HTTP";
+        return Some(match address.scheme() {
+            "http" => format!("{what}; if the server speaks HTTPS, begin its address with https://"),
+            _ => format!("{what}; is it another program's port?"),
+        });
     }
+    let host = address.host_str().unwrap_or_default();
     Some(match cause::<rustls::Error>(error)? {
         rustls::Error::InvalidCertificate(why) => refused(why, host),
         rustls::Error::InvalidMessage(_) => {

@@ -87,6 +87,7 @@ impl Way {
         };
         let http = client.build().context("the HTTP client could not be made")?;
         let (session, beginning) = (Mutex::default(), tokio::sync::Mutex::default());
+        let server = told(address.clone());
         Ok(Self { http, server, address, key, session, beginning })
     }
 
@@ -230,7 +231,7 @@ impl Way {
 
     fn no_answer(&self, error: reqwest::Error) -> anyhow::Error {
         let server = &self.server;
-        match trust::advice(&error, self.address.host_str().unwrap_or_default()) {
+        match trust::advice(&error, &self.address) {
             Some(advice) => anyhow::anyhow!("the server at {server} cannot be used: {advice}"),
             None => anyhow::Error::new(error)
                 .context(format!("the server at {server} did not answer; is `glassbox serve` running there?")),
@@ -241,13 +242,19 @@ impl Way {
     /// speak plain HTTP on to HTTPS.
     fn moved(&self, answer: &Response) -> Option<anyhow::Error> {
         let place = answer.headers().get(header::LOCATION).filter(|_| answer.status().is_redirection())?;
-        let mut place = self.address.join(place.to_str().ok()?).ok()?;
-        place.set_query(None);
-        let (server, place) = (&self.server, place.as_str().trim_end_matches("/mcp"));
+        let (server, place) = (&self.server, told(self.address.join(place.to_str().ok()?).ok()?));
         Some(anyhow::anyhow!(
             "the server at {server} points to {place}; if that is the right one, give its address instead"
         ))
     }
+}
+
+/// The server's address as it is told, to models too: without a password that stands in it.
+fn told(mut address: Url) -> String {
+    address.set_query(None);
+    // Only an address without a host has no place for them.
+    let _ = address.set_username("").and_then(|()| address.set_password(None));
+    address.as_str().trim_end_matches("/mcp").to_owned()
 }
 
 async fn said(lines: &mpsc::Sender<String>, message: &Value) -> anyhow::Result<()> {

@@ -14,6 +14,8 @@ const DEFAULT_LIMIT: f64 = 30.0;
 const MAX_LIMIT: f64 = 60.0;
 /// Commands that `activity` tells of unless it is asked for another number, and at most.
 const DEFAULT_ACTIVITY: usize = 20;
+/// Most characters of why an input does not fit.
+const LONGEST_REASON: usize = 200;
 const MAX_ACTIVITY: usize = 100;
 
 /// One of them.
@@ -171,8 +173,11 @@ impl More {
         let empty = json!({});
         let input = if input.is_null() { &empty } else { input };
         let name = self.name();
-        let wrong =
-            |error: serde_json::Error| format!("the input of {name} does not fit: {}", plain(&error.to_string()));
+        // It quotes the input, which may be a MiB.
+        let wrong = |error: serde_json::Error| {
+            let why: String = plain(&error.to_string()).chars().take(LONGEST_REASON).collect();
+            format!("the input of {name} does not fit: {why}")
+        };
         match self {
             More::RunCommand => {
                 let Run { command, timeout_seconds } = Run::deserialize(input).map_err(wrong)?;
@@ -228,6 +233,10 @@ mod tests {
         assert!(run(json!({"command": "ls", "timeout_seconds": 61})).is_err_and(|why| why.contains("shell_exec")));
         assert!(run(json!({"command": "ls", "cwd": "/"})).is_err_and(|why| why.contains("cwd")));
         assert!(run(json!([])).is_err());
+        let long = "x".repeat(1 << 20);
+        for input in [json!({"command": "ls", long.as_str(): 1}), json!({"command": 1, "timeout_seconds": long})] {
+            assert!(run(input).is_err_and(|why| why.len() < 1_000), "what is quoted of the input is bounded");
+        }
         assert_eq!(More::SandboxInfo.parse(&Value::Null), Ok(MoreCall::Info));
         assert_eq!(More::Activity.parse(&json!({"limit": 3.0})), Ok(MoreCall::Activity { limit: 3 }));
         assert!(More::Activity.parse(&json!({"limit": 0})).is_err());

@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use glassbox_shared::session::{DeathCause, EndReason, RestartView, SessionState};
+use glassbox_shared::session::{DeathCause, EndReason, SessionState};
 use tokio::time::Instant;
 
 use super::{ASK_SANDBOX_AFTER, Ending, LOOK_AGAIN, MAX_PAUSE, Outcome, Owner};
-use crate::clock;
 use crate::command::Order;
 use crate::runtime::{ContainerStatus, RuntimeError};
 use crate::session::sandbox;
 
-/// Deaths kept for the page.
-const MAX_RESTARTS: usize = 20;
 /// A sandbox that dies younger than this died "at once": the next one is made after a growing pause.
 const YOUNG: Duration = Duration::from_secs(10);
 /// A death this soon after memory ran out is its work, also where the engine only says that the sandbox exited.
@@ -139,15 +136,7 @@ impl Owner {
                 Outcome::Cleared
             });
         }
-        record.restarts.push(RestartView {
-            at: clock::now(),
-            cause: Some(cause),
-            kept: "all files in the workspace".into(),
-            lost: "running commands, background processes, and files outside the workspace".into(),
-        });
-        let surplus = record.restarts.len().saturating_sub(MAX_RESTARTS);
-        record.restarts.drain(..surplus);
-        record.state = SessionState::Restarting;
+        sandbox::begin_restart(&mut record, Some(cause));
         self.store(record).await;
         self.remake_after_pause().await;
     }

@@ -171,3 +171,10 @@ async fn calls_at_once_begin_one_session_anew() {
     }
     assert_eq!(fake.attempts(), 2);
 }
+
+#[test]
+fn what_is_told_of_an_address_has_no_password() {
+    let address = Url::parse("https://ann:secret@box.example:7070/below/mcp?workspace=one").expect("an address");
+    assert_eq!(told(address), "https://box.example:7070/below");
+    assert_eq!(told(Url::parse("http://127.0.0.1:7070/mcp").expect("an address")), "http://127.0.0.1:7070");
+}
