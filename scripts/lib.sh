@@ -17,12 +17,19 @@ as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-# timed NAME COMMAND...: runs it in the foreground and prints how long it took. Keeps the command's exit code.
+# timed NAME COMMAND...: runs it in the foreground and prints how long it took. Keeps the command's exit code. A function
+# ends at its first failure, but not where `timed` itself stands in a condition: there bash ignores `set -e` all the way down.
 timed() {
-  local name="$1" started=$SECONDS code=0
+  local name="$1" started=$SECONDS code options=$-
   shift
   say "== $name"
-  "$@" || code=$?
+  set +e
+  (
+    set -e
+    "$@"
+  )
+  code=$?
+  [[ "$options" != *e* ]] || set -e
   if [ "$code" = 0 ]; then
     say "== $name: ok, $((SECONDS - started)) s"
   else

@@ -61,6 +61,12 @@ pub fn ToldInSession() -> impl IntoView {
     }
 }
 
+/// What the model gave, as far as there is something.
+fn asked(input: &str) -> Option<AnyView> {
+    let line = (!matches!(input, "" | "{}")).then(|| visible::visible_line(input))?;
+    Some(view! { <p class="told-input mono small muted" title=line.clone()>{line.clone()}</p> }.into_any())
+}
+
 #[component]
 fn List(command: Option<CommandId>, open: RwSignal<bool>) -> impl IntoView {
     let here = use_here();
@@ -90,7 +96,7 @@ fn List(command: Option<CommandId>, open: RwSignal<bool>) -> impl IntoView {
                 view! {
                     <li>
                         <p class="small muted"><code>{visible::visible_line(&call.tool)}</code>" answered "<Ago at=call.ended_at />", after "{took}</p>
-                        <p class="told-input mono small muted" title=visible::visible_line(&call.input)>{visible::visible_line(&call.input)}</p>
+                        {asked(&call.input)}
                         <pre class="text" data-testid="told-text">{visible::visible(&call.text)}</pre>
                     </li>
                 }
