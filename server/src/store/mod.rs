@@ -36,7 +36,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::files::FileChange;
 pub use self::history::{EndedSession, Expiry, HistoryFilter, PurgeBegun, Totals};
 pub use self::records::{KeyRecord, LinkRecord, Revoked, SecretHash, SessionRecord, SignInRecord};
-pub use self::tools::{Cursor, MAX_READERS, RestartsTold, ToolCall, ToolReader};
+pub use self::tools::{Cursor, MAX_READERS, RestartsTold, ToolCall, ToolReader, Wanted};
 
 use self::group::{Message, Work};
 

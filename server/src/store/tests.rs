@@ -52,6 +52,42 @@ pub(crate) async fn allow_removal(store: &Store) {
     store.write(|connection| Ok(connection.execute_batch("DROP TRIGGER stuck")?)).await.expect("it was there");
 }
 
+/// The store's thread in the middle of what it does. A disk can stand still as well.
+pub(crate) struct Stalled {
+    goes_on: std::sync::mpsc::Sender<()>,
+    done: tokio::task::JoinHandle<()>,
+}
+
+impl Stalled {
+    /// It does what was asked for meanwhile, and then more.
+    pub(crate) async fn go_on(self) {
+        drop(self.goes_on);
+        self.done.await.expect("no panic");
+    }
+}
+
+/// Stalls the thread at its next turn, with whatever it takes along then not yet committed. Answers once it stands.
+pub(crate) async fn stall(store: &Store) -> Stalled {
+    let (stands, standing) = oneshot::channel();
+    let (stands, (goes_on, until)) = (std::cell::Cell::new(Some(stands)), std::sync::mpsc::channel::<()>());
+    let store = store.clone();
+    let work = move |_: &Connection| {
+        if let Some(stands) = stands.take() {
+            let _ = stands.send(());
+        }
+        let _ = until.recv(); // the other end is dropped
+        Ok(())
+    };
+    let done = tokio::spawn(async move { store.write(work).await.expect("a store") });
+    standing.await.expect("it takes its turn");
+    Stalled { goes_on, done }
+}
+
+/// Jobs that wait for the thread.
+pub(crate) fn waiting(store: &Store) -> usize {
+    store.jobs.max_capacity() - store.jobs.capacity()
+}
+
 pub(crate) fn session() -> SessionRecord {
     SessionRecord {
         id: ids::session(),

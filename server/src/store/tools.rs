@@ -1,6 +1,6 @@
 //! What models were told, and how far each reader is with each command.
 
-use std::sync::Weak;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use glassbox_shared::actor::Actor;
 use glassbox_shared::id::{CommandId, SessionId};
@@ -42,6 +42,53 @@ pub struct ToolReader {
 pub struct RestartsTold {
     pub from: f64,
     pub to: f64,
+}
+
+/// Whether an answer is still wanted: until it is given up, or the store takes it to write it down, whichever is first. One
+/// that was taken will count as told, although that takes as long as the disk does: it is worth waiting for.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted(Arc<Mutex<Fate>>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Fate {
+    #[default]
+    Open,
+    Taken,
+    GivenUp,
+}
+
+impl Wanted {
+    fn fate(&self) -> MutexGuard<'_, Fate> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nobody wants it any more. `false`, and nothing is changed: it was taken.
+    pub fn give_up(&self) -> bool {
+        let mut fate = self.fate();
+        if *fate == Fate::Open {
+            *fate = Fate::GivenUp;
+        }
+        *fate == Fate::GivenUp
+    }
+
+    /// Takes it, unless it was given up; also once more, because jobs are repeatable.
+    fn take(&self) -> bool {
+        let mut fate = self.fate();
+        if *fate == Fate::Open {
+            *fate = Fate::Taken;
+        }
+        *fate == Fate::Taken
+    }
+
+    /// If it was not written down after all, it can be given up again.
+    fn settle(&self, told: Result<bool, StoreError>) -> Result<bool, StoreError> {
+        let mut fate = self.fate();
+        if *fate == Fate::Taken && !matches!(told, Ok(true)) {
+            *fate = Fate::Open;
+        }
+        drop(fate);
+        told
+    }
 }
 
 /// A call of a tool, and what came of it.
@@ -117,7 +164,7 @@ impl Store {
 
     /// Writes down what a model is told of a command's output, and moves its reader on from `from` to `to`, and with the
     /// sandbox's restarts. `false`, and nothing is changed: the reader is not there any more, or nobody wants the answer
-    /// (all that `wanted` points to was dropped while this waited for its turn).
+    /// (it was given up while this waited for its turn).
     pub async fn tell_output(
         &self,
         call: ToolCall,
@@ -125,12 +172,12 @@ impl Store {
         from: Cursor,
         to: Cursor,
         restarts: RestartsTold,
-        wanted: Weak<()>,
+        wanted: &Wanted,
     ) -> Result<bool, StoreError> {
-        let command = command.clone();
-        self.write(move |connection| {
+        let (command, answer) = (command.clone(), wanted.clone());
+        let told = self.write(move |connection| {
             let moved = cursor(connection, &call.session, &call.reader, &command)? != from;
-            if wanted.strong_count() == 0 || moved || knows_more(connection, &call, restarts)? {
+            if moved || knows_more(connection, &call, restarts)? || !answer.take() {
                 return Ok(false);
             }
             let mut statement = connection.prepare_cached(
@@ -142,8 +189,8 @@ impl Store {
             knows(connection, &call, restarts)?;
             insert(connection, &call)?;
             Ok(true)
-        })
-        .await
+        });
+        wanted.settle(told.await)
     }
 
     /// What models were told in a session, newest first, at most `limit`; only of one command, and only what has a number
@@ -187,10 +234,11 @@ impl Store {
         &self,
         call: ToolCall,
         restarts: RestartsTold,
-        wanted: Weak<()>,
+        wanted: &Wanted,
     ) -> Result<bool, StoreError> {
-        self.write(move |connection| {
-            if wanted.strong_count() == 0 || knows_more(connection, &call, restarts)? {
+        let answer = wanted.clone();
+        let told = self.write(move |connection| {
+            if knows_more(connection, &call, restarts)? || !answer.take() {
                 return Ok(false);
             }
             // Who was told nothing of restarts needs no row: those are counted.
@@ -199,8 +247,8 @@ impl Store {
             }
             insert(connection, &call)?;
             Ok(true)
-        })
-        .await
+        });
+        wanted.settle(told.await)
     }
 }
 

@@ -4,7 +4,8 @@
 //! yet is a cursor of each reader and command, kept in the store: a reader is a key, and the name that it may give beside
 //! it. A cursor moves in the moment in which an answer is made, and only if it stands where that answer began; so every
 //! byte is given once, also to a reader that asks twice at once, and a call that is given up takes nothing away. In the same
-//! way each reader is told once that the sandbox was started again: with its next answer, whichever tool that is of.
+//! way each reader is told once that the sandbox was started again: with its next answer, whichever tool that is of, once it
+//! is there again.
 
 mod files;
 mod follow;
@@ -16,6 +17,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use glassbox_shared::id::SessionId;
+use glassbox_shared::session::{EndReason, SessionState};
 use glassbox_shared::text::plain;
 use glassbox_shared::tools::text::{restarted, with_notes};
 use glassbox_shared::tools::{Call, ToolAnswer};
@@ -27,7 +29,7 @@ use crate::clock;
 use crate::control::Principal;
 use crate::error::DomainError;
 use crate::session::Session;
-use crate::store::{RestartsTold, Store, ToolCall, ToolReader};
+use crate::store::{RestartsTold, Store, ToolCall, ToolReader, Wanted};
 
 /// Longest name of a reader, in characters: a word that tells two users of one key apart.
 const MAX_READER: usize = 64;
@@ -78,6 +80,17 @@ struct Restarts {
     told: RestartsTold,
 }
 
+/// An answer that is given up with its call: whoever gives a call up drops it.
+#[derive(Debug, Default)]
+struct GivenUp(Wanted);
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        // What was taken already is told.
+        self.0.give_up();
+    }
+}
+
 /// One call on its way.
 #[derive(Debug)]
 pub struct Calling<'a> {
@@ -92,6 +105,7 @@ pub struct Calling<'a> {
     besides: Option<&'a dyn Besides>,
     /// It waits no longer than until then, whatever it asks for.
     until: Option<Instant>,
+    wanted: GivenUp,
 }
 
 impl Tools {
@@ -121,7 +135,8 @@ impl Tools {
         name: &'a str,
         input: &'a Value,
     ) -> Calling<'a> {
-        Calling { tools: self, who, session, reader, name, input, began: clock::now(), besides: None, until: None }
+        let (began, wanted) = (clock::now(), GivenUp::default());
+        Calling { tools: self, who, session, reader, name, input, began, besides: None, until: None, wanted }
     }
 
     /// Only one command of a reader begins at a time.
@@ -157,6 +172,12 @@ impl<'a> Calling<'a> {
     #[must_use]
     pub fn within(self, until: Instant) -> Self {
         Self { until: Some(until), ..self }
+    }
+
+    /// Whoever has this can ask, before dropping the call, whether its answer is being written down.
+    #[must_use]
+    pub fn wanted(self, wanted: &Wanted) -> Self {
+        Self { wanted: GivenUp(wanted.clone()), ..self }
     }
 
     /// Writes down what a tool that is not one of these answers, and gives it to the model.
@@ -197,7 +218,12 @@ impl<'a> Calling<'a> {
     /// What this reader is to be told of restarts.
     fn restarts(&self, reader: &ToolReader) -> Restarts {
         let from = reader.restarts_until;
-        let all = self.session.view().restarts;
+        let view = self.session.view();
+        // A restart is noted when the sandbox dies: it is not there again yet, or never will be.
+        if matches!(view.state, SessionState::Restarting | SessionState::Ended { reason: EndReason::Lost }) {
+            return Restarts { notes: Vec::new(), told: RestartsTold { from, to: from } };
+        }
+        let all = view.restarts;
         let notes = all.iter().filter(|restart| restart.at > from).map(restarted).collect();
         Restarts { notes, told: RestartsTold { from, to: all.last().map_or(from, |last| last.at.max(from)) } }
     }
@@ -242,12 +268,9 @@ impl<'a> Calling<'a> {
 
     /// Writes down what the model is told, and tells it. A failure to write is no reason not to answer.
     async fn tell(&self, answer: ToolAnswer) -> ToolAnswer {
-        // Whoever gives this call up drops it, and then nothing is written down.
-        let wanted = Arc::new(());
         let written = async |restarts: &Restarts| {
             let answer = self.noted(restarts, answer.clone());
-            let record =
-                self.tools.store.record_tool_call(self.record(&answer), restarts.told, Arc::downgrade(&wanted));
+            let record = self.tools.store.record_tool_call(self.record(&answer), restarts.told, &self.wanted.0);
             let is_written = record.await.unwrap_or_else(|error| {
                 tracing::warn!(%error, session = %self.session.id().as_str(), "what a model was told could not be written down");
                 true

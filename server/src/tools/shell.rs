@@ -1,7 +1,6 @@
 //! `shell_exec`, `shell_wait`, `shell_kill`, and what goes beyond them: `shell_list`, `shell_output`.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::time::Duration;
 
 use glassbox_shared::command::{CommandState, CommandView, KillCommand, RunCommand};
@@ -164,8 +163,6 @@ impl Calling<'_> {
     async fn report(&self, command: &Command, until: Instant, before: Vec<String>) -> Result<ToolAnswer, DomainError> {
         let id = command.view().command_id;
         let log = command.log().await?;
-        // Whoever gives this call up drops it, and then the cursor stays where it is.
-        let wanted = Arc::new(());
         for _ in 0..TRIES {
             let cursor = self.cursor(&id).await?;
             let followed = follow(command, &log, cursor.next, until, &self.tools.shutdown).await?;
@@ -173,8 +170,7 @@ impl Calling<'_> {
             let answer = self.noted(&restarts, self.answer(&followed, cursor, before.clone()));
             let moved = Cursor { next: followed.output.next(), ended: followed.view.state.is_final() };
             let record = self.record(&answer);
-            let wanted = Arc::downgrade(&wanted);
-            if self.tools.store.tell_output(record, &id, cursor, moved, restarts.told, wanted).await? {
+            if self.tools.store.tell_output(record, &id, cursor, moved, restarts.told, &self.wanted.0).await? {
                 return Ok(answer);
             }
         }

@@ -3,12 +3,13 @@
 //! People can read all that a client is told, word for word, in the session that the call was for, a refusal as well. Only
 //! where there is no sandbox there is no such place; none is made for a call that makes no sense.
 
+use std::pin::pin;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use glassbox_shared::tools::{Call, TOOLS, Tool, ToolAnswer};
 use serde_json::Value;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::Shared;
 use super::handler::MAX_CLIENT;
@@ -19,6 +20,7 @@ use crate::control::Principal;
 use crate::error::DomainError;
 use crate::http::principal::Caller;
 use crate::session::Session;
+use crate::store::Wanted;
 use crate::tools::{Besides, Calling, Reader};
 
 /// A call is answered within this time: clients are known to give up after 60 s.
@@ -27,6 +29,8 @@ pub(super) const CALL_TIME: Duration = Duration::from_secs(45);
 const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// Beyond it, for writing a refusal down: whoever waits for it gets it also when the disk stands still.
 const WRITE_TIME: Duration = Duration::from_secs(5);
+/// Beyond it, for what is being written down by then: that counts as told, so it is worth waiting for, and clients still do.
+const STORED_TIME: Duration = Duration::from_secs(10);
 
 /// A call.
 #[derive(Debug)]
@@ -73,7 +77,8 @@ struct Telling<'a> {
 impl Besides for Telling<'_> {
     fn notes(&self) -> Vec<String> {
         let (seat, places) = (self.call.seat, &self.call.shared.places);
-        let (anew, news) = self.news.get_or_init(|| (places.anew(seat.place()), seat.news(self.session.id())));
+        let (anew, news) =
+            self.news.get_or_init(|| (places.anew(seat.place(), self.session.id()), seat.news(self.session.id())));
         notes(news, anew.text())
     }
 }
@@ -101,10 +106,11 @@ impl OneCall<'_> {
             Ok(asked) => asked,
             Err(reason) => return self.refused(&reason).await,
         };
-        match timeout_at(self.until, self.done(asked)).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => self.refused(reason(&error)).await,
-            Err(_) => {
+        let wanted = Wanted::default();
+        match self.by(self.until, &wanted, self.done(asked, &wanted)).await {
+            Some(Ok(answer)) => answer,
+            Some(Err(error)) => self.refused(reason(&error)).await,
+            None => {
                 let seconds = CALL_TIME.as_secs();
                 self.refused(&format!(
                     "this was not done within {seconds}s, the longest that a call may take; what it began goes on: \
@@ -115,17 +121,33 @@ impl OneCall<'_> {
         }
     }
 
+    /// Does it until a moment; beyond that only if the answer is being written down then. `None`: it is given up.
+    async fn by<T>(&self, moment: Instant, wanted: &Wanted, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        match timeout_at(moment, &mut work).await {
+            Ok(done) => Some(done),
+            Err(_) if wanted.give_up() => None,
+            Err(_) => timeout_at(self.latest(), work).await.ok(),
+        }
+    }
+
     /// A refusal, written down in the sandbox that the call was for, if there is one.
-    pub(super) async fn refused(&self, reason: &str) -> ToolAnswer {
+    async fn refused(&self, reason: &str) -> ToolAnswer {
         let refusal = ToolAnswer::refused(reason);
-        let Some(session) = self.session.get().cloned().or_else(|| self.shared.find(self.seat.place())) else {
-            return refusal;
+        let found = || {
+            let session = self.shared.find(self.seat.place())?;
+            self.seat.enters(&session);
+            Some(session)
         };
+        let Some(session) = self.session.get().cloned().or_else(found) else { return refusal };
         let Ok(telling) = self.telling(&session) else { return refusal };
-        let Ok(answer) = timeout(WRITE_TIME, telling.calling().answered(refusal.clone())).await else {
+        let (wanted, moment) = (Wanted::default(), self.latest().min(Instant::now() + WRITE_TIME));
+        let writing = telling.calling().wanted(&wanted);
+        let Some(answer) = self.by(moment, &wanted, writing.answered(refusal.clone())).await else {
             tracing::warn!(session = %session.id(), "a refusal could not be written down in time");
             return refusal;
         };
+        drop(writing);
         telling.told();
         answer
     }
@@ -142,7 +164,7 @@ impl OneCall<'_> {
         Call::parse(self.name, &self.input).map(|_| Asked::Shell)
     }
 
-    async fn done(&self, asked: Asked) -> Result<ToolAnswer, DomainError> {
+    async fn done(&self, asked: Asked, wanted: &Wanted) -> Result<ToolAnswer, DomainError> {
         let place = self.seat.place();
         let session = if asked.needs_none() {
             let Some(session) = self.shared.find(place) else { return Ok(look::none_yet(asked.is_reset())) };
@@ -155,8 +177,9 @@ impl OneCall<'_> {
             session
         };
         let session = self.session.get_or_init(|| session);
+        self.seat.enters(session);
         let telling = self.telling(session)?;
-        let calling = telling.calling();
+        let calling = telling.calling().wanted(wanted);
         let is_reset = asked.is_reset();
         let answer = match asked {
             Asked::Shell => calling.dispatch().await,
@@ -165,6 +188,7 @@ impl OneCall<'_> {
                 calling.answered(made.unwrap_or_else(|error| ToolAnswer::refused(reason(&error)))).await
             }
         };
+        drop(calling);
         telling.told();
         if is_reset && !answer.is_error {
             self.seat.gave_up();
@@ -190,7 +214,6 @@ impl OneCall<'_> {
 
     fn telling<'a>(&'a self, session: &'a Session) -> Result<Telling<'a>, DomainError> {
         let who = self.who()?;
-        self.seat.enters(session);
         // The same after a reconnect, so that nothing is given twice and nothing is missed.
         let reader = match self.seat.nth() {
             1 => format!("mcp {}", self.client.name),
@@ -202,6 +225,11 @@ impl OneCall<'_> {
 
     fn last_moment(&self) -> Instant {
         self.until - ANSWER_TIME
+    }
+
+    /// Nobody waits for an answer that comes later.
+    fn latest(&self) -> Instant {
+        self.until + STORED_TIME
     }
 }
 

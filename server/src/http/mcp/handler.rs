@@ -1,8 +1,8 @@
 //! One MCP session: tools/list and tools/call.
 //!
 //! A call answers within [`CALL_TIME`], because clients give up after a minute; what it began goes on. While it waits it
-//! says so to clients that asked for progress. When a client cancels it, or is gone, the call is given up: it has given
-//! nobody anything then, so the next call gives all of it, and nothing is written down.
+//! says so to clients that asked for progress. When a client cancels it, or is gone, or the server stops, the call is given
+//! up: it has given nobody anything then, so the next call gives all of it, and nothing is written down.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -136,15 +136,16 @@ impl ServerHandler for Handler {
         let mut ticks = tokio::time::interval_at(began + PROGRESS, PROGRESS);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let shutdown = &self.shared.state.shutdown;
-        let answered = {
+        let answer = {
             let mut answering = std::pin::pin!(call.answer());
             loop {
                 tokio::select! {
                     biased;
-                    () = context.ct.cancelled() => break Some(ToolAnswer::refused("the call was cancelled")),
-                    () = visitor.gone.cancelled() => break Some(ToolAnswer::refused("nobody waited for the answer")),
-                    () = shutdown.cancelled() => break None,
-                    answer = &mut answering => break Some(answer),
+                    () = context.ct.cancelled() => break ToolAnswer::refused("the call was cancelled"),
+                    () = visitor.gone.cancelled() => break ToolAnswer::refused("nobody waited for the answer"),
+                    // rmcp sends nothing any more, so nothing is told either.
+                    () = shutdown.cancelled() => break ToolAnswer::refused(&DomainError::shutting_down().detail),
+                    answer = &mut answering => break answer,
                     _ = ticks.tick(), if token.is_some() => {
                         let Some(token) = token.clone() else { continue };
                         let seconds = began.elapsed().as_secs();
@@ -155,11 +156,6 @@ impl ServerHandler for Handler {
                     }
                 }
             }
-        };
-        let answer = match answered {
-            Some(answer) => answer,
-            // What was being answered is given up first, so that only this is written down.
-            None => call.refused(&DomainError::shutting_down().detail).await,
         };
         drop(calling);
         Ok(result(answer).into())

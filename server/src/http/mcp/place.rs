@@ -103,7 +103,22 @@ struct Known {
     changing: tokio::sync::Mutex<()>,
     last: Mutex<Option<SessionId>>,
     /// What is to be said of its sandbox, unless somebody says it.
-    news: Mutex<Option<String>>,
+    news: Mutex<Option<New>>,
+}
+
+/// Of a sandbox that is new where one was before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct New {
+    text: String,
+    /// The one before, which this is not said in; `None`: nobody of this server had it.
+    before: Option<SessionId>,
+}
+
+impl New {
+    /// Is this what is new of `sandbox`, while `last` is the place's? As long as it is made, that is the one before.
+    fn is_of(&self, sandbox: &SessionId, last: Option<&SessionId>) -> bool {
+        self.before.as_ref() != Some(sandbox) && (last == Some(sandbox) || last == self.before.as_ref())
+    }
 }
 
 impl Known {
@@ -111,35 +126,37 @@ impl Known {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn news(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+    fn news(&self) -> std::sync::MutexGuard<'_, Option<New>> {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What is to be said of a sandbox that is new where one was before. Whoever has this says it, and nobody else; unless it
-/// was told in the end, it is to be said again.
+/// was told in the end, it is to be said again, as long as that sandbox is there.
 #[derive(Debug)]
 pub(super) struct Anew {
     known: Arc<Known>,
-    text: Option<String>,
+    sandbox: SessionId,
+    new: Option<New>,
 }
 
 impl Anew {
     pub(super) fn text(&self) -> Option<&str> {
-        self.text.as_deref()
+        self.new.as_ref().map(|new| new.text.as_str())
     }
 
     /// The answer with it is made.
     pub(super) fn told(mut self) {
-        self.text = None;
+        self.new = None;
     }
 }
 
 impl Drop for Anew {
     fn drop(&mut self) {
-        if let Some(text) = self.text.take() {
+        let last = self.known.last();
+        if let Some(new) = self.new.take().filter(|new| new.is_of(&self.sandbox, last.as_ref())) {
             // Meanwhile there may be something newer to say.
-            self.known.news().get_or_insert(text);
+            self.known.news().get_or_insert(new);
         }
     }
 }
@@ -154,11 +171,12 @@ impl Places {
         Arc::clone(known.entry(place.clone()).or_default())
     }
 
-    /// What is to be said of its sandbox, unless somebody says it already.
-    pub(super) fn anew(&self, place: &Place) -> Anew {
+    /// What is to be said of this sandbox of it, unless somebody says it already.
+    pub(super) fn anew(&self, place: &Place, sandbox: &SessionId) -> Anew {
         let known = self.of(place);
-        let text = known.news().take();
-        Anew { known, text }
+        let last = known.last().clone();
+        let new = known.news().take_if(|new| new.is_of(sandbox, last.as_ref()));
+        Anew { known, sandbox: sandbox.clone(), new }
     }
 }
 
@@ -179,9 +197,9 @@ impl Shared {
             return Ok(session);
         }
         let remembered = known.last().clone();
-        let before = self.before(place, remembered).await;
+        let ended = self.before(place, remembered.as_ref()).await;
         // First: whoever waits for it may leave, and it is made all the same.
-        *known.news() = before.map(|why| anew(place, why));
+        *known.news() = ended.map(|why| New { text: anew(place, why), before: remembered });
         let name = match place.workspace.as_str() {
             DEFAULT_WORKSPACE => who.actor.name(),
             named => named,
@@ -208,14 +226,14 @@ impl Shared {
     }
 
     /// How the sandbox ended that was here before; `None`: there was none.
-    async fn before(&self, place: &Place, remembered: Option<SessionId>) -> Option<Option<EndReason>> {
+    async fn before(&self, place: &Place, remembered: Option<&SessionId>) -> Option<Option<EndReason>> {
         let history = &self.state.history;
         let reason = |session: &SessionView| match session.state {
             SessionState::Ended { reason } => Some(reason),
             _ => None,
         };
         if let Some(id) = remembered {
-            let session = history.session(&place.tenant, &id).await;
+            let session = history.session(&place.tenant, id).await;
             return Some(session.ok().and_then(|session| reason(&session.session)));
         }
         let ended = history.list(&place.tenant, &HistoryFilter::default(), None, LOOKED_AT).await.ok()?;
@@ -242,6 +260,7 @@ mod tests {
     use glassbox_shared::actor::{Actor, Role};
 
     use super::*;
+    use crate::ids;
 
     const KEY: &str = "key_aaaaaaaaaaaaaaaaaaaa";
 
@@ -263,6 +282,33 @@ mod tests {
         let place = asked("?workspace=My_work-1&profile=open&egress=").expect("fine");
         assert_eq!((place.workspace.as_str(), place.profile), ("My_work-1", Profile::Open));
         assert!(asked(&format!("?workspace={}", "x".repeat(40))).is_ok());
+    }
+
+    #[test]
+    fn what_is_new_is_said_in_its_own_sandbox_only() {
+        let (places, place) = (Places::default(), asked("").expect("a place"));
+        let known = places.of(&place);
+        let [first, second, third] = [ids::session(), ids::session(), ids::session()];
+        let begins = |sandbox: &SessionId| {
+            let before = known.last().replace(sandbox.clone());
+            *known.news() = Some(New { text: format!("after {before:?}"), before });
+        };
+        let text = |sandbox: &SessionId| places.anew(&place, sandbox).text().map(str::to_owned);
+        *known.last() = Some(first.clone());
+        *known.news() = Some(New { text: "made now".into(), before: Some(first.clone()) });
+        assert_eq!(text(&first), None, "an answer of the one before, while the next is being made");
+        assert_eq!(text(&second).as_deref(), Some("made now"), "whoever had it made has left");
+        *known.last() = Some(second.clone());
+        assert_eq!(text(&second).as_deref(), Some("made now"));
+        let untold = places.anew(&place, &second);
+        assert_eq!(text(&second), None, "somebody says it");
+        drop(untold);
+        let untold = places.anew(&place, &second);
+        assert_eq!(untold.text(), Some("made now"), "it was not told");
+        begins(&third);
+        places.anew(&place, &third).told();
+        drop(untold);
+        assert_eq!(text(&third), None, "that was of another one");
     }
 
     #[test]

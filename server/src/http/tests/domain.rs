@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use glassbox_shared::actor::Role;
+use glassbox_shared::actor::{Actor, Role};
 use glassbox_shared::id::KeyId;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{Access, StaticKey};
 use crate::command::log::LogSettings;
+use crate::control::Principal;
 use crate::feed::Feed;
 use crate::history::{History, HistorySettings, Retention};
 use crate::runtime::fake::FakeRuntime;
@@ -27,6 +28,8 @@ pub(super) struct Domain {
     pub sessions: Sessions,
     pub history: History,
     pub tools: Tools,
+    /// Of tools and history.
+    pub store: Store,
     pub access: Access,
     pub feed: Feed,
     keys: Mutex<HashMap<String, KeyId>>,
@@ -40,6 +43,13 @@ impl Domain {
         let (view, key) = self.access.create_key("acme", role.as_str(), role).await.expect("a key");
         self.keys.lock().expect("not poisoned").insert(key.clone(), view.key_id);
         key
+    }
+
+    /// Whoever has this key, which was made here.
+    pub(super) fn agent(&self, key: &str) -> Principal {
+        let key_id = self.keys.lock().expect("not poisoned").get(key).cloned();
+        let actor = Actor::Agent { name: "agent".into() };
+        Principal { tenant: "acme".into(), role: Role::Agent, actor, key_id }
     }
 
     pub(super) async fn revoke(&self, key: &str) {
@@ -79,6 +89,7 @@ pub(super) async fn start(shutdown: CancellationToken) -> Domain {
     let settings = HistorySettings { retention: Retention::default(), search_dir: data.path().to_owned() };
     let store = Store::open(&data.path().join("glassbox.db")).expect("a database");
     let tools = Tools::new(store.clone(), shutdown.clone());
-    let history = History::start(store, sessions.clone(), settings, shutdown).await.expect("nothing was there before");
-    Domain { engine, sessions, history, tools, access, feed, keys: Mutex::default(), _data: data }
+    let history =
+        History::start(store.clone(), sessions.clone(), settings, shutdown).await.expect("nothing was there before");
+    Domain { engine, sessions, history, tools, store, access, feed, keys: Mutex::default(), _data: data }
 }

@@ -21,7 +21,10 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::domain::{self, Domain};
-use crate::http::{AppState, HttpSettings, router, serve_http};
+use crate::http::{App, AppState, HttpSettings, router_of, serve_http};
+use crate::session::Session;
+use crate::store::Store;
+use crate::tools::Reader;
 
 pub(super) struct TestApp {
     pub agent: String,
@@ -30,6 +33,7 @@ pub(super) struct TestApp {
     operator: String,
     domain: Domain,
     state: AppState,
+    app: Arc<App>,
     router: Router,
     address: SocketAddr,
     server: Option<JoinHandle<()>>,
@@ -65,12 +69,14 @@ impl TestApp {
         let address = listener.local_addr().expect("bound");
         let serving = serve_http(listener, state.clone(), shutdown.clone());
         let server = tokio::spawn(async move { serving.await.expect("serves") });
+        let app = Arc::new(App::new(state.clone()));
         Self {
             agent: domain.key(Role::Agent).await,
             viewer: domain.key(Role::Viewer).await,
             operator: domain.key(Role::Operator).await,
             shutdown,
-            router: router(state.clone()),
+            router: router_of(Arc::clone(&app)),
+            app,
             state,
             domain,
             address,
@@ -164,6 +170,29 @@ impl TestApp {
     /// Waits until the server has ended.
     pub(super) async fn served(&mut self) {
         self.server.take().expect("waited for once").await.expect("no panic");
+    }
+
+    /// Waits until nobody answers MCP clients any more; after a stop.
+    pub(super) async fn handled(&self) {
+        self.app.tasks.close();
+        self.app.tasks.wait().await;
+    }
+
+    /// Where what models are told is written down.
+    pub(super) fn store(&self) -> &Store {
+        &self.domain.store
+    }
+
+    /// A session; whoever has it can use it also after a stop.
+    pub(super) fn session(&self, id: &str) -> Session {
+        self.domain.sessions.get("acme", &id.parse().expect("an id")).expect("the session")
+    }
+
+    /// What a reader of the agent's key is told by `shell_list`, also after a stop.
+    pub(super) async fn list(&self, session: &Session, reader: &str) -> String {
+        let who = self.domain.agent(&self.agent);
+        let reader = Reader::new(&who, Some(reader)).expect("a reader");
+        self.domain.tools.dispatch(&who, session, &reader, "shell_list", &serde_json::json!({})).await.text
     }
 
     pub(super) async fn connect(&self) -> TcpStream {

@@ -1,11 +1,10 @@
 //! What is written down: what a model is told, no more than that, and only so much of it.
 
-use std::sync::Arc;
-
 use serde_json::json;
 
 use super::{PATIENCE, Stage, agent};
-use crate::store::{Cursor, MAX_READERS, RestartsTold, ToolCall};
+use crate::store::tests::{stall, waiting};
+use crate::store::{Cursor, MAX_READERS, RestartsTold, ToolCall, Wanted};
 use crate::tools::Reader;
 
 /// A call as it is kept.
@@ -37,27 +36,69 @@ async fn an_answer_that_nobody_wants_any_more_takes_nothing() {
         ..told(&stage, "late", "shell_wait", "exit=0")
     };
     let to = Cursor { next: 4, ended: true };
-    let (wanted, left) = (Arc::new(()), Arc::downgrade(&Arc::new(())));
+    let left = Wanted::default();
+    assert!(left.give_up());
     let store = &stage.tools.store;
     let restarts = RestartsTold::default();
-    let told =
-        async |by| store.tell_output(call.clone(), &id, Cursor::default(), to, restarts, by).await.expect("a store");
-    assert!(!told(left.clone()).await);
-    assert!(!store.record_tool_call(call.clone(), restarts, left).await.expect("a store"), "nor is it written down");
+    let told = async |by: &Wanted| {
+        store.tell_output(call.clone(), &id, Cursor::default(), to, restarts, by).await.expect("a store")
+    };
+    assert!(!told(&left).await);
+    assert!(!store.record_tool_call(call.clone(), restarts, &left).await.expect("a store"), "nor is it written down");
     assert_eq!(store.tool_cursor(stage.session.id(), "late", &id).await.expect("a store"), Cursor::default());
-    assert!(told(Arc::downgrade(&wanted)).await);
-    assert!(!told(Arc::downgrade(&wanted)).await, "the cursor is not there any more");
+    assert!(told(&Wanted::default()).await);
+    let late = Wanted::default();
+    assert!(!told(&late).await, "the cursor is not there any more");
+    assert!(late.give_up(), "it was not written down");
     assert_eq!(store.tool_cursor(stage.session.id(), "late", &id).await.expect("a store"), to);
+}
+
+/// The disk may stand still at any time: an answer is given up while it waits for its turn, and not while it is committed.
+#[tokio::test]
+async fn an_answer_that_is_being_written_down_cannot_be_given_up() {
+    let stage = Stage::new().await;
+    let store = &stage.tools.store;
+    let record = |text: &str| {
+        let (store, call, wanted) = (store.clone(), told(&stage, "r", "t", text), Wanted::default());
+        let by = wanted.clone();
+        let told = tokio::spawn(async move { store.record_tool_call(call, RestartsTold::default(), &by).await });
+        (wanted, told)
+    };
+    let queued = async |jobs| {
+        let all = async {
+            while waiting(store) < jobs {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, all).await.expect("in time");
+    };
+    let before = stall(store).await;
+    let (left, not_told) = record("left");
+    queued(1).await;
+    let (wanted, told) = record("wanted");
+    queued(2).await;
+    assert!(left.give_up(), "the store has not begun");
+    // All that waits stands in one transaction, and this comes last in it.
+    let (commits, ()) = tokio::join!(stall(store), async {
+        queued(3).await;
+        before.go_on().await;
+    });
+    assert!(!wanted.give_up(), "it will be told");
+    commits.go_on().await;
+    assert!(told.await.expect("no panic").expect("a store"));
+    assert!(!not_told.await.expect("no panic").expect("a store"));
+    let (kept, _) = store.tool_calls(stage.session.id(), None, None, 9).await.expect("a store");
+    assert_eq!(kept.iter().map(|call| call.text.as_str()).collect::<Vec<_>>(), ["wanted"]);
 }
 
 #[tokio::test]
 async fn only_the_latest_calls_are_kept_and_only_so_many_bytes() {
     let stage = Stage::new().await;
-    let (long, wanted) = ("x".repeat(400_000), Arc::new(()));
+    let long = "x".repeat(400_000);
     for nth in 0..120 {
         let call = told(&stage, "r", &format!("t{nth}"), &long);
-        let by = Arc::downgrade(&wanted);
-        assert!(stage.tools.store.record_tool_call(call, RestartsTold::default(), by).await.expect("a store"));
+        let by = Wanted::default();
+        assert!(stage.tools.store.record_tool_call(call, RestartsTold::default(), &by).await.expect("a store"));
     }
     let (kept, _) = stage.tools.store.tool_calls(stage.session.id(), None, None, 200).await.expect("a store");
     let bytes: usize = kept.iter().map(|call| call.text.len()).sum();

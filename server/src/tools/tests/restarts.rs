@@ -1,6 +1,6 @@
 //! A sandbox that was started again: each reader is told once, with its next answer.
 
-use glassbox_shared::session::{DeathCause, SessionState};
+use glassbox_shared::session::{DeathCause, EndReason, SessionState};
 use serde_json::{Value, json};
 
 use super::{PATIENCE, Stage};
@@ -11,15 +11,30 @@ const AGAIN: &str = "[glassbox] the sandbox was started again: it ran out of mem
 impl Stage {
     /// The sandbox dies and is made again; answers once that is known.
     async fn made_again(&self) {
+        self.dies(SessionState::Ready).await;
+    }
+
+    /// The sandbox dies; answers once that is known, and it is in this state.
+    async fn dies(&self, state: SessionState) {
         let before = self.session.view().restarts.len();
         let container = self.engine.containers().pop().expect("a container");
         self.engine.kill_container(&container, DeathCause::Oom);
-        let again = async {
-            while self.session.view().restarts.len() == before || self.session.view().state != SessionState::Ready {
+        let died = async {
+            while self.session.view().restarts.len() == before {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, again).await.expect("it is made again");
+        tokio::time::timeout(PATIENCE, died).await.expect("it is noticed");
+        self.becomes(state).await;
+    }
+
+    async fn becomes(&self, state: SessionState) {
+        let becomes = async {
+            while self.session.view().state != state {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, becomes).await.expect("in time");
     }
 }
 
@@ -79,6 +94,32 @@ async fn it_is_told_with_the_next_answer_whichever_tool_that_is_of() {
     }
     stage.made_again().await;
     assert!(stage.call_as("reader 3", "shell_list", json!({})).await.text.starts_with(AGAIN), "the next one is news");
+}
+
+#[tokio::test]
+async fn it_is_told_once_the_sandbox_is_there_again_and_not_before() {
+    let stage = Stage::new().await;
+    stage.engine.switch(|switches| switches.refuse_starts = true);
+    stage.dies(SessionState::Restarting).await;
+    for (tool, input) in [("shell_list", json!({})), ("shell_output", json!({})), ("nonsense", json!({}))] {
+        let text = stage.text(tool, input).await;
+        assert!(!text.contains("[glassbox]"), "{tool}, while it cannot be made: {text}");
+    }
+    stage.engine.switch(|switches| switches.refuse_starts = false);
+    stage.becomes(SessionState::Ready).await;
+    let text = stage.text("shell_list", json!({})).await;
+    assert!(text.starts_with(AGAIN), "{text}");
+    assert!(!stage.text("shell_list", json!({})).await.contains("[glassbox]"), "once");
+}
+
+#[tokio::test]
+async fn a_sandbox_whose_workspace_is_gone_was_not_started_again() {
+    let stage = Stage::new().await;
+    let workspace = stage.engine.workspaces().pop().expect("a workspace");
+    stage.engine.lose_workspace(&workspace);
+    stage.dies(SessionState::Ended { reason: EndReason::Lost }).await;
+    let text = stage.text("nonsense", json!({})).await;
+    assert!(text.starts_with("ERROR: there is no tool"), "{text}");
 }
 
 #[tokio::test]

@@ -17,7 +17,8 @@ pub(in crate::http::mcp) struct News<'a> {
     pub another: bool,
     /// Clients that use the same workspace now.
     pub others: Vec<String>,
-    sandbox: SessionId,
+    /// `None`: it is in another one already, and this is about one that it had before.
+    sandbox: Option<SessionId>,
     /// The one that it knew before.
     known: Option<SessionId>,
     numbers: Vec<u64>,
@@ -40,7 +41,7 @@ impl Drop for News<'_> {
         for number in &self.numbers {
             state.told_of.remove(number);
         }
-        if state.known.as_ref() == Some(&self.sandbox) {
+        if self.sandbox.is_some() && state.known == self.sandbox {
             state.known = self.known.take();
         }
     }
@@ -112,6 +113,11 @@ impl Seat {
             .filter_map(|seat| seat.client.get().map(|client| (seat.number, client.label.clone())))
             .collect();
         let mut state = self.state();
+        if state.sandbox.as_ref() != Some(sandbox) {
+            // Said here it would not be true, and what it knows of the one that it is in now stays as it is.
+            let (others, numbers) = (Vec::new(), Vec::new());
+            return News { seat: self, another: false, others, sandbox: None, known: None, numbers, was_told: false };
+        }
         // Those who left come back under another number; those who pause do not.
         state.told_of.retain(|number| neighbours.iter().any(|seat| seat.number == *number));
         let new = present.into_iter().filter(|(number, _)| !state.told_of.contains(number));
@@ -119,7 +125,7 @@ impl Seat {
         state.told_of.extend(&numbers);
         let known = state.known.replace(sandbox.clone());
         let another = known.as_ref().is_some_and(|known| known != sandbox);
-        News { seat: self, another, others, sandbox: sandbox.clone(), known, numbers, was_told: false }
+        News { seat: self, another, others, sandbox: Some(sandbox.clone()), known, numbers, was_told: false }
     }
 
     /// It gave its sandbox up itself.

@@ -160,3 +160,24 @@ fn a_client_notices_that_its_sandbox_is_another_one() {
     one.gave_up();
     assert!(!told(&ids::session()));
 }
+
+#[test]
+fn an_answer_of_the_sandbox_before_changes_nothing_of_what_a_client_knows() {
+    let seats = Seats::default();
+    let (one, two) = (seat(&seats, "acme", "one"), seat(&seats, "acme", "two"));
+    one.sit("a", "a 1");
+    two.sit("b", "b 2");
+    let (first, second) = (ids::session(), ids::session());
+    news(&one, &first).told();
+    assert!(news(&one, &second).another);
+    drop(one.news(&first));
+    assert!(news(&one, &second).another, "it was not told yet that it is another one");
+    news(&one, &second).told();
+    news(&two, &second).told();
+    let late = one.news(&first);
+    assert!(!late.another && late.others.is_empty(), "it is in the second one: {late:?}");
+    late.told();
+    let met = news(&one, &second);
+    assert!(!met.another, "it knew that");
+    assert_eq!(met.others, ["b 2"], "that was not said in the other one");
+}

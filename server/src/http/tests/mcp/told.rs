@@ -1,10 +1,16 @@
 //! What people can read of what a client was told: all of it, word for word.
 
+use std::time::Duration;
+
 use axum::body::to_bytes;
 use serde_json::{Value, json};
 
 use super::{Client, busy_session, cancel_while_it_runs, messages, sessions};
 use crate::http::tests::support::TestApp;
+use crate::store::tests::{stall, waiting};
+
+/// Nothing here takes this long; only a broken test does.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Begins what is told of a sandbox that was made again.
 const AGAIN: &str = "[glassbox] the sandbox was started again: it ran out of memory; ";
@@ -15,6 +21,38 @@ async fn kept(app: &TestApp, session: &str) -> Vec<(String, String)> {
     let list = app.get(&path).key(&app.agent).send().await.json();
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     list["calls"].as_array().expect("a list").iter().map(|call| (text(&call["tool"]), text(&call["text"]))).collect()
+}
+
+/// Waits until this is so.
+async fn until(is_so: impl AsyncFn() -> bool) {
+    let waiting = async {
+        while !is_so().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.expect("in time");
+}
+
+/// The sandbox dies and is made again; answers once that is known.
+async fn made_again(app: &TestApp) {
+    app.kill_newest_sandbox();
+    until(async || {
+        let now = &sessions(app, &app.agent).await[0];
+        now["state"] == "ready" && now["restarts"].as_array().is_some_and(|restarts| !restarts.is_empty())
+    })
+    .await;
+}
+
+/// Clients would not wait any longer, and the calls that wait now know it.
+async fn time_passes() {
+    let known = tokio::spawn(tokio::time::sleep(Duration::from_secs(45)));
+    tokio::task::yield_now().await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(46)).await;
+    tokio::time::resume();
+    known.await.expect("no panic");
+    // Whoever was woken with it had a turn.
+    tokio::task::yield_now().await;
 }
 
 async fn only_session(app: &TestApp) -> String {
@@ -83,14 +121,7 @@ async fn what_there_is_to_say_of_a_sandbox_comes_once_with_the_next_answer_which
     let probe = Client::begin(&app, &app.agent, "probe", "").await;
     probe.text("shell_list", json!({})).await;
     let session = only_session(&app).await;
-    app.kill_newest_sandbox();
-    loop {
-        let now = &sessions(&app, &app.agent).await[0];
-        if now["state"] == "ready" && now["restarts"].as_array().is_some_and(|restarts| !restarts.is_empty()) {
-            break;
-        }
-        tokio::task::yield_now().await;
-    }
+    made_again(&app).await;
     for (nth, (tool, input)) in [
         ("sandbox_info", json!({})),
         ("activity", json!({})),
@@ -168,18 +199,64 @@ async fn a_call_that_is_answered_before_it_is_done_is_kept_as_that() {
     let write = json!({"jsonrpc": "2.0", "id": 700, "method": "tools/call",
         "params": {"name": "write_file", "arguments": {"path": "late", "content": "x"}}});
     let waiting = tokio::spawn(client.post(&write).send());
-    while app.file_services() == 0 {
-        tokio::task::yield_now().await;
-    }
-    // Now it is clients that would not wait any longer.
-    tokio::time::pause();
-    tokio::time::advance(std::time::Duration::from_secs(46)).await;
-    tokio::time::resume();
+    until(async || app.file_services() > 0).await;
+    time_passes().await;
     let answer = waiting.await.expect("no panic");
     let result = messages(&answer).pop().expect("an answer")["result"].clone();
     let text = result["content"][0]["text"].as_str().expect("a text").to_owned();
     assert!(text.starts_with("ERROR: this was not done within 45s, "), "{text}");
     assert_eq!(kept(&app, &session).await[0], ("write_file".to_owned(), text));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_being_written_down_when_its_time_is_over_is_still_given() {
+    let app = TestApp::start().await;
+    let client = Client::begin(&app, &app.agent, "probe", "").await;
+    client.text("shell_list", json!({})).await;
+    let session = only_session(&app).await;
+    let before = stall(app.store()).await;
+    let info = json!({"jsonrpc": "2.0", "id": 700, "method": "tools/call",
+        "params": {"name": "sandbox_info", "arguments": {}}});
+    let waits = tokio::spawn(client.post(&info).send());
+    until(async || waiting(app.store()) == 1).await;
+    // The disk stands still while its answer is committed.
+    let (commits, ()) = tokio::join!(stall(app.store()), async {
+        until(async || waiting(app.store()) == 2).await;
+        before.go_on().await;
+    });
+    time_passes().await;
+    assert!(!waits.is_finished(), "it is worth waiting for");
+    commits.go_on().await;
+    let answer = waits.await.expect("no panic");
+    let result = messages(&answer).pop().expect("an answer")["result"].clone();
+    let text = result["content"][0]["text"].as_str().expect("a text").to_owned();
+    assert!(!text.starts_with("ERROR"), "{text}");
+    let all = kept(&app, &session).await;
+    assert_eq!((all.len(), &all[0]), (2, &("sandbox_info".to_owned(), text)));
+}
+
+#[tokio::test]
+async fn a_call_that_the_stop_of_the_server_ends_has_told_nothing() {
+    let app = TestApp::start().await;
+    let client = Client::begin(&app, &app.agent, "probe", "").await;
+    client.text("shell_list", json!({})).await;
+    let session = only_session(&app).await;
+    let sandbox = app.session(&session);
+    made_again(&app).await;
+    let params = json!({"name": "shell_exec", "arguments": {"command": "hang"}});
+    let call = json!({"jsonrpc": "2.0", "id": 700, "method": "tools/call", "params": params});
+    // The answer's head is there, and the call waits; whether the client still does is not known before its end.
+    let waits = client.post(&call).begin().await;
+    busy_session(&app, &app.agent).await;
+    app.shutdown.cancel();
+    tokio::time::timeout(PATIENCE, app.handled()).await.expect("in time");
+    let answer = to_bytes(waits.into_body(), usize::MAX).await.expect("the whole body");
+    assert!(!String::from_utf8_lossy(&answer).contains("result"), "nothing is sent any more");
+    assert_eq!(kept(&app, &session).await.len(), 1, "the list before");
+    // As it comes back to the next server: under the name that it reads by.
+    let told = app.list(&sandbox, "mcp probe").await;
+    assert!(told.starts_with(AGAIN), "it was not told that before: {told}");
+    assert!(!app.list(&sandbox, "mcp probe").await.contains("[glassbox]"), "once");
 }
 
 #[tokio::test]
