@@ -103,16 +103,7 @@ impl Call {
         Ok(match tool {
             Tool::ShellExec => {
                 let command = input.required("command")?;
-                if command.trim().is_empty() {
-                    return Err("`command` is empty".to_owned());
-                }
-                if command.len() > MAX_COMMAND_BYTES {
-                    return Err(format!(
-                        "`command` has {} bytes, at most {MAX_COMMAND_BYTES} are possible; write it to a file with \
-                         write_file and run that",
-                        command.len()
-                    ));
-                }
+                check_command(&command)?;
                 let background = input.flag("background")?;
                 Call::Exec { command, timeout: input.timeout()?, background }
             }
@@ -233,6 +224,20 @@ impl Input<'_> {
             format!("{id:?} is no command id; shell_list shows the ids, and without one it is the last command")
         })
     }
+}
+
+/// Can this be a command? If not, what to do.
+pub fn check_command(command: &str) -> Result<(), String> {
+    if command.trim().is_empty() {
+        return Err("`command` is empty".to_owned());
+    }
+    if command.len() > MAX_COMMAND_BYTES {
+        return Err(format!(
+            "`command` has {} bytes, at most {MAX_COMMAND_BYTES} are possible; write it to a file with write_file and run that",
+            command.len()
+        ));
+    }
+    Ok(())
 }
 
 /// Enough to recognise what was given.

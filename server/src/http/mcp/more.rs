@@ -4,8 +4,8 @@
 pub(super) mod look;
 pub(super) mod run;
 
-use glassbox_shared::command::MAX_COMMAND_BYTES;
 use glassbox_shared::text::plain;
+use glassbox_shared::tools::call::check_command;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -181,16 +181,7 @@ impl More {
         match self {
             More::RunCommand => {
                 let Run { command, timeout_seconds } = Run::deserialize(input).map_err(wrong)?;
-                if command.trim().is_empty() {
-                    return Err("`command` is empty".to_owned());
-                }
-                if command.len() > MAX_COMMAND_BYTES {
-                    return Err(format!(
-                        "`command` has {} bytes, at most {MAX_COMMAND_BYTES} are possible; write it to a file with \
-                         write_file and run that",
-                        command.len()
-                    ));
-                }
+                check_command(&command)?;
                 let limit = timeout_seconds.unwrap_or(DEFAULT_LIMIT);
                 if !(1.0..=MAX_LIMIT).contains(&limit) {
                     return Err(format!(
